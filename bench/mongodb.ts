@@ -1,6 +1,6 @@
 /** MongoDB: one lock at a time beside a bare findOneAndUpdate and deleteOne; fifty waiters beside polling every 10 ms. */
 import { MongoClient } from 'mongodb'
-import { monotonicMs } from '../src/core/time/environment.ts'
+import { monotonicMs } from '../src/core/machine/machine-clock.ts'
 import { mongodb } from '../src/drivers/mongodb/driver.ts'
 import { createLocks } from '../src/index.ts'
 import { MongoReplicaSet, MongoServer } from '../test/support/mongo-server.ts'

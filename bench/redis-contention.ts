@@ -1,5 +1,5 @@
 /** Fifty callers in five processes take turns on one Redis lock: hand-over, commands, fairness; beside redis-semaphore. */
-import { monotonicMs } from '../src/core/time/environment.ts'
+import { monotonicMs } from '../src/core/machine/machine-clock.ts'
 import { checkHistory } from '../src/testing/history.ts'
 import type { HistoryEvent } from '../src/testing/history/event.ts'
 import { RedisServer } from '../test/support/redis-server.ts'

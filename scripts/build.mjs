@@ -143,7 +143,7 @@ const commonjsVariants = {
   load(id) {
     const file = id.replaceAll('\\', '/')
     if (file.endsWith('/src/testing/find-vitest.ts')) return `export { useVitest } from './vitest.ts'`
-    if (!/\/src\/core\/machine\/(?:import-package|own-location)\.ts$/.test(file)) return undefined
+    if (!file.endsWith('/src/core/machine/module-loading.ts')) return undefined
     return readFileSync(id.replace(/\.ts$/, '-commonjs.ts'), 'utf8')
   },
 }

@@ -2,7 +2,7 @@
 import { once } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import { MongoClient } from 'mongodb'
-import { monotonicMs } from '../../src/core/time/environment.ts'
+import { monotonicMs } from '../../src/core/machine/machine-clock.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
 import { createLocks } from '../../src/index.ts'
 import { ready } from '../support/child.ts'

@@ -4,7 +4,7 @@
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'pg'
-import { monotonicMs } from '../../src/core/time/environment.ts'
+import { monotonicMs } from '../../src/core/machine/machine-clock.ts'
 
 export interface PostgresRingOrder {
   readonly url: string

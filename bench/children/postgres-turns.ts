@@ -1,6 +1,6 @@
 /** Started by `postgres-contention`, several at once: ten waiters on one lock. Prints when each had it, as JSON. */
 import { setTimeout as pause } from 'node:timers/promises'
-import { monotonicMs } from '../../src/core/time/environment.ts'
+import { monotonicMs } from '../../src/core/machine/machine-clock.ts'
 import { connect } from '../../src/index.ts'
 
 export interface PostgresTurnsOrder {

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import { Mutex } from 'redis-semaphore'
-import { monotonicMs } from '../../src/core/time/environment.ts'
+import { monotonicMs } from '../../src/core/machine/machine-clock.ts'
 import { redis } from '../../src/drivers/redis/driver.ts'
 import { createLocks } from '../../src/index.ts'
 import type { HistoryEvent } from '../../src/testing/history/event.ts'

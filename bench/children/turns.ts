@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { lock, type LockOptions } from 'proper-lockfile'
 import { connect } from '../../src/index.ts'
-import { monotonicMs } from '../../src/core/time/environment.ts'
+import { monotonicMs } from '../../src/core/machine/machine-clock.ts'
 import { bareQueue, type Take } from '../support/bare-queue.ts'
 import { ready } from '../support/child.ts'
 

@@ -6,7 +6,7 @@ import { readdirSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { ready } from '../../bench/support/child.ts'
 import { connect, type LeaseholdError } from '../../src/index.ts'
-import { monotonicMs } from '../../src/core/time/environment.ts'
+import { monotonicMs } from '../../src/core/machine/machine-clock.ts'
 import { historyLog } from '../../src/testing/index.ts'
 
 /** What a process has in use. */

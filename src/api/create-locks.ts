@@ -4,9 +4,7 @@ import { checkOptions, type OptionNames } from '../core/contract/option-names.ts
 import { environmentVariable } from '../core/machine/runtime.ts'
 import type { HeldName } from '../core/machine/runner-name.ts'
 import type { StartThread } from './client/client.ts'
-import { convert } from './lease/conversion.ts'
 import { DeadlockWatch } from './owners/deadlock-watch.ts'
-import { handOff } from './lease/hand-off.ts'
 import { LockOrder } from './owners/lock-order.ts'
 import type { Locks } from './locks.ts'
 import { LocksClient } from './locks-client.ts'
@@ -117,7 +115,7 @@ export interface OpenLocksOptions extends CreateLocksOptions {
 /** @internal */
 export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
   const { driver, defaults = {} } = options
-  const client = await openClient({ ...options, ways: { convert, handOff } })
+  const client = await openClient(options)
   const { queue, owners = true } = driver.supports
   if (queue && owners && options.deadlockDetection !== false) client.deadlocks = new DeadlockWatch(client)
   client.tracesOwners = options.traceOwners ?? environmentVariable('NODE_ENV') !== 'production'

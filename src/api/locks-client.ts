@@ -1,12 +1,12 @@
 import type { Runner } from '../core/contract/driver.ts'
-import type { EventName, Listener } from './client/events.ts'
+import type { EventName, LockEventListener } from './client/events.ts'
 import { describeScope, toScope, type ScopeLike } from '../core/contract/scope.ts'
 import { acquireAll } from './primitives/acquire-all.ts'
 import { exclusively } from './client/acquisition.ts'
 import type { Client } from './client/client.ts'
 import type { Election, ElectionOptions } from './primitives/election.ts'
 import { LeaderElection } from './primitives/leader-election.ts'
-import { resume } from './lease/hand-off.ts'
+import { resume } from './lease/resume.ts'
 import {
   explainLock,
   inspectLock,
@@ -20,7 +20,7 @@ import type { Lease, LeaseSet } from './lease.ts'
 import { type Body, type Lock, type RunArguments, Acquirer } from './client/acquirer.ts'
 import type { Locks } from './locks.ts'
 import { keepInternals } from './client/locks-internals.ts'
-import { evictHolders, statusOf, sweepLocks, type EvictOptions } from './operators/operators.ts'
+import { evictHolders, lockStatusOf, sweepLocks, type EvictOptions } from './operators/operators.ts'
 import { runOnce, type OnceOptions, type OnceResult } from './primitives/once.ts'
 import type { AcquireOptions } from './options.ts'
 import { checkProof, type LeaseProof, verifyProof, type Verified } from './lease/proof.ts'
@@ -112,7 +112,7 @@ export class LocksClient implements Locks {
   }
 
   async status(scope: ScopeLike): Promise<LockStatus> {
-    return statusOf(await this.inspect(scope))
+    return lockStatusOf(await this.inspect(scope))
   }
 
   async evict(scope: ScopeLike, options: EvictOptions): Promise<number> {
@@ -135,7 +135,7 @@ export class LocksClient implements Locks {
     return verifyProof(this.#client, proof, toScope(scope))
   }
 
-  on<Name extends EventName>(name: Name, listener: Listener<Name>): Disposable {
+  on<Name extends EventName>(name: Name, listener: LockEventListener<Name>): Disposable {
     return this.#client.events.on(name, listener)
   }
 

@@ -1,5 +1,5 @@
 import type { Runner } from '../core/contract/driver.ts'
-import type { EventName, Listener } from './client/events.ts'
+import type { EventName, LockEventListener } from './client/events.ts'
 import type { ScopeLike } from '../core/contract/scope.ts'
 import type { Lease, LeaseSet } from './lease.ts'
 import type { Body, Lock } from './client/acquirer.ts'
@@ -181,7 +181,7 @@ export interface Locks extends AsyncDisposable {
    * using listening = locks.on('lost', ({ scope, reason }) => console.error(`${scope} was lost: ${reason}`))
    * ```
    */
-  on<Name extends EventName>(name: Name, listener: Listener<Name>): Disposable
+  on<Name extends EventName>(name: Name, listener: LockEventListener<Name>): Disposable
   /** Releases what is held, ends what waits, and lets go of the store. */
   close(): Promise<void>
 }

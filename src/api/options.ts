@@ -5,7 +5,6 @@ import { LeaseholdError } from '../core/errors.ts'
 import { durationMaxOf } from '../core/contract/limits.ts'
 import { requestBounds, textFault } from '../core/contract/bounds.ts'
 import { checkOptions, type OptionNames, withDefaults } from '../core/contract/option-names.ts'
-import type { WaitPolicy } from './client/waiter.ts'
 import { checkLongest, checkTtl, checkUnnamedTtl } from './lease/lease-limits.ts'
 import type { Origin } from './owners/origin.ts'
 
@@ -153,8 +152,19 @@ export interface AcquireOptions {
 /** For how long to wait, and when to give up. */
 export type WaitOptions = Pick<AcquireOptions, 'wait' | 'signal'>
 
+/** How to wait and when to stop; for how long, each call says itself. @internal */
+export interface WaitPolicy {
+  readonly signal: AbortSignal | undefined
+  /** Absent: ask for as long as the call may wait, and retry a store that fails ten times. */
+  readonly retry: Backoff | undefined
+  /** How long to stay in a queue at most. Absent: for as long as the call may wait. */
+  readonly queueMs?: number | undefined
+  /** The pauses of a store that is expensive to ask. */
+  readonly polling?: Backoff | undefined
+}
+
 /** The options of one acquisition, checked and in numbers. @internal */
-export interface Terms {
+export interface AcquireTerms {
   readonly ttlMs: number
   /** Infinity: by hand. */
   readonly heartbeatMs: number
@@ -244,7 +254,7 @@ function checkSignal(signal: unknown): void {
 }
 
 /** Checks options against each other and against what the store can do. @internal */
-export function resolveOptions(options: AcquireOptions, supports: Supports, allowForce: boolean): Terms {
+export function resolveOptions(options: AcquireOptions, supports: Supports, allowForce: boolean): AcquireTerms {
   checkAcquireOptions(options, 'acquire')
   checkSignal(options.signal)
   const { ttlMs, heartbeatMs } = leaseTimes(options, supports)
@@ -276,7 +286,6 @@ export function resolveOptions(options: AcquireOptions, supports: Supports, allo
     heartbeatMs,
     waitMs: options.wait === undefined ? undefined : waitMsOf(options.wait),
     waitPolicy: {
-      waitMs: Infinity,
       signal: options.signal,
       retry,
       queueMs: retry === undefined ? undefined : pausesMs(retry),

@@ -8,7 +8,7 @@ import { UsageError } from './exit-codes.ts'
 export type OptionTable = Readonly<Record<string, { readonly type: 'string' | 'boolean'; readonly short?: string }>>
 
 /** What was given: the last word on each option, and everything that is no option. */
-export interface Given {
+export interface ParsedArguments {
   readonly texts: ReadonlyMap<string, string>
   readonly flags: ReadonlySet<string>
   readonly positionals: readonly string[]
@@ -22,7 +22,7 @@ export const commonOptions = {
 } satisfies OptionTable
 
 /** Sorts arguments into options and the rest. What follows `--` is never an option. */
-export function parseArguments(args: readonly string[], options: OptionTable): Given {
+export function parseArguments(args: readonly string[], options: OptionTable): ParsedArguments {
   const texts = new Map<string, string>()
   const flags = new Set<string>()
   const positionals: string[] = []
@@ -65,7 +65,7 @@ function unknownOption(rawName: string, options: OptionTable): UsageError {
 }
 
 /** The one name a command is about. */
-export function onlyName(given: Given, command: string): string {
+export function onlyName(given: ParsedArguments, command: string): string {
   const [name, ...more] = given.positionals
   if (name === undefined) throw new UsageError(`${command} needs the NAME of a lock.`)
   if (more.length > 0) throw new UsageError(`${command} takes one NAME; ${quoted(more[0] as string)} is one too many.`)
@@ -87,7 +87,7 @@ export const anyTime: Bounds = { from: 0, to: longestMs }
 export const someTime: Bounds = { from: 1, to: longestMs }
 
 /** A duration such as `30s`, in milliseconds. A bare number is refused: seconds or milliseconds, nobody could tell. */
-export function durationOption(given: Given, name: string, { from, to }: Bounds): number | undefined {
+export function durationOption(given: ParsedArguments, name: string, { from, to }: Bounds): number | undefined {
   const text = given.texts.get(name)
   if (text === undefined) return undefined
   const duration = /^0+$/.test(text) ? 0 : text
@@ -103,7 +103,7 @@ export function durationOption(given: Given, name: string, { from, to }: Bounds)
 }
 
 /** A whole number. */
-export function numberOption(given: Given, name: string, { from, to }: Bounds): number | undefined {
+export function numberOption(given: ParsedArguments, name: string, { from, to }: Bounds): number | undefined {
   const text = given.texts.get(name)
   if (text === undefined) return undefined
   if (!/^-?\d+$/.test(text)) throw new UsageError(`--${name} is ${quoted(text)}, not a whole number.`)

@@ -1,7 +1,7 @@
 import { version } from '../index.ts'
 import { plainMessageOf } from '../core/errors.ts'
 import { parseArguments, secondWordAt, shellWords } from './arguments.ts'
-import type { Command, Surroundings } from './command.ts'
+import type { Command, CommandContext } from './command.ts'
 import { acquire } from './commands/acquire.ts'
 import { bench } from './commands/bench.ts'
 import { doctor } from './commands/doctor.ts'
@@ -51,39 +51,39 @@ Examples:
 `
 
 /** Carries out one command line and gives its exit code. Never rejects. */
-export async function runCommandLine(args: readonly string[], given: Surroundings): Promise<number> {
+export async function runCommandLine(args: readonly string[], given: CommandContext): Promise<number> {
   // Whatever a command forgets, nothing out of a store steers the terminal.
-  const surroundings: Surroundings = { ...given, print: (text) => given.print(printableLines(text)) }
+  const context: CommandContext = { ...given, print: (text) => given.print(printableLines(text)) }
   const [word, ...rest] = args
   try {
-    if (word === '--version' || word === '-V') return show(`${version}\n`, surroundings)
-    if (word === '--help' || word === '-h' || word === 'help') return helpFor(rest, surroundings)
-    return await runCommand(findCommand(word), rest, surroundings)
+    if (word === '--version' || word === '-V') return show(`${version}\n`, context)
+    if (word === '--help' || word === '-h' || word === 'help') return helpFor(rest, context)
+    return await runCommand(findCommand(word), rest, context)
   } catch (error) {
     // The code of an error is for programs, and they have the exit code.
-    surroundings.messages.say(plainMessageOf(error))
+    context.messages.say(plainMessageOf(error))
     const about = commands.some(({ name }) => name === word) ? `${word} ` : ''
-    if (error instanceof UsageError) surroundings.messages.say(`see leasehold ${about}--help`)
+    if (error instanceof UsageError) context.messages.say(`see leasehold ${about}--help`)
     return exitCodeOf(error)
   }
 }
 
-async function runCommand(command: Command, args: readonly string[], surroundings: Surroundings): Promise<number> {
+async function runCommand(command: Command, args: readonly string[], context: CommandContext): Promise<number> {
   const { name, options, takesCommand = false } = command
   const end = takesCommand ? args.indexOf('--') : -1
   const forgotAt = takesCommand && end < 0 ? secondWordAt(args, options) : undefined
   const own = args.slice(0, end < 0 ? forgotAt : end)
   const given = parseArguments(own, options)
-  if (given.flags.has('help')) return show(command.help, surroundings)
+  if (given.flags.has('help')) return show(command.help, context)
   if (forgotAt !== undefined) {
     const instead = `${shellWords(own)} -- ${shellWords(args.slice(forgotAt))}`
     throw new UsageError(`${name} needs -- before the COMMAND: leasehold ${name} ${instead}`)
   }
-  return command.run({ ...given, command: end < 0 ? [] : args.slice(end + 1) }, surroundings)
+  return command.run({ ...given, command: end < 0 ? [] : args.slice(end + 1) }, context)
 }
 
-function helpFor([topic]: readonly string[], surroundings: Surroundings): number {
-  return show(topic === undefined ? help : findCommand(topic).help, surroundings)
+function helpFor([topic]: readonly string[], context: CommandContext): number {
+  return show(topic === undefined ? help : findCommand(topic).help, context)
 }
 
 function findCommand(word: string | undefined): Command {
@@ -99,7 +99,7 @@ function findCommand(word: string | undefined): Command {
   throw new UsageError(`There is no command ${quoted(word)}.${hint}`)
 }
 
-function show(text: string, { print }: Surroundings): number {
+function show(text: string, { print }: CommandContext): number {
   print(text)
   return 0
 }

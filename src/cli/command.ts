@@ -1,9 +1,9 @@
 import type { connect } from '../index.ts'
-import type { Given, OptionTable } from './arguments.ts'
+import type { ParsedArguments, OptionTable } from './arguments.ts'
 import type { Messages } from './output/messages.ts'
 
 /** What a command takes from the process it runs in. */
-export interface Surroundings {
+export interface CommandContext {
   readonly variables: Readonly<Record<string, string | undefined>>
   readonly messages: Messages
   /** Standard output. What could steer a terminal is written out, but for the ends of lines. */
@@ -23,5 +23,5 @@ export interface Command {
   /** True: `--` ends its own arguments, and what follows is a command to run. */
   readonly takesCommand?: boolean
   /** Gives the exit code. */
-  run(given: Given & { readonly command: readonly string[] }, surroundings: Surroundings): Promise<number>
+  run(given: ParsedArguments & { readonly command: readonly string[] }, context: CommandContext): Promise<number>
 }

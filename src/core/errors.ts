@@ -6,13 +6,13 @@ export type ErrorCode =
   | 'TIMEOUT'
   /** The caller's signal fired. */
   | 'ABORTED'
-  /** Somebody else holds the lock and the caller did not want to wait. */
+  /** Another claim holds the lock, and the caller did not want to wait. */
   | 'HELD'
   /** The lease ended while its holder still wanted it. */
   | 'LOST'
   /** Waiting would never end. */
   | 'DEADLOCK'
-  /** The store could not be reached or would not answer. */
+  /** The store could not be reached, or did not answer. */
   | 'UNAVAILABLE'
   /** This lease is not, or no longer, held. */
   | 'NOT_HELD'
@@ -25,7 +25,7 @@ export type ErrorCode =
   /** The client has been closed. */
   | 'CLOSED'
 
-/** A holder, as shown to somebody it keeps waiting. */
+/** A holder, as shown to a caller that it keeps waiting. */
 export interface HolderSummary {
   readonly runner: Runner
   readonly fence: number
@@ -33,24 +33,25 @@ export interface HolderSummary {
   readonly remainingMs: number
 }
 
-/** One of those who wait for each other. Each waits for the next, and the last for the first. */
+/** One owner of a deadlock. Each waits for the next, and the last for the first. */
 export interface DeadlockedOwner {
   readonly runner: Runner
-  /** The scope it waits for, as people write it. */
+  /** The scope that the owner waits for, as people write it. */
   readonly waitsFor: string
 }
 
+/** What an error may say beside its code and message. */
 export interface ErrorDetails {
   readonly cause?: unknown
   /** The scope the error is about. */
   readonly scope?: string
   readonly key?: string
   readonly fence?: number
-  /** Who held the lock when it was not granted. */
+  /** The holders when the lock was not granted. */
   readonly holders?: readonly HolderSummary[]
-  /** How many waited in front, or would have: holders do not count. Absent where the store keeps no queue. */
+  /** How many claims waited in front, not counting holders. Absent where the store keeps no queue. */
   readonly queuePosition?: number
-  /** For DEADLOCK: who waits for whom, beginning with the one that was told to give way. */
+  /** For DEADLOCK: each owner waits for the next. The first is the one that gives way. */
   readonly cycle?: readonly DeadlockedOwner[]
   readonly attempts?: number
   /** For UNAVAILABLE: `network`, `busy`, `read-only`, `full`, `corrupt`, `no-answer`, `rate-limit` … For LOST: why. */
@@ -58,7 +59,7 @@ export interface ErrorDetails {
   readonly retryAfterMs?: number
 }
 
-/** Marks the errors of every copy of this package: one process may have loaded two, by two ways. */
+/** Marks the errors of every copy of this package: one process may have loaded two. */
 const brand = Symbol.for('leasehold error')
 
 /** Every error of Leasehold. `code` is stable; the message says what happened and what to do. */
@@ -75,7 +76,7 @@ export class LeaseholdError extends Error {
   declare readonly reason?: string
   declare readonly retryAfterMs?: number
 
-  /** Knows the errors of other copies of this package, too. @internal */
+  /** Recognises the errors of other copies of this package, too. @internal */
   static override [Symbol.hasInstance](value: unknown): boolean {
     if (this !== LeaseholdError) return Function.prototype[Symbol.hasInstance].call(this, value)
     return typeof value === 'object' && value !== null && brand in value
@@ -90,12 +91,12 @@ export class LeaseholdError extends Error {
 }
 Object.defineProperty(LeaseholdError.prototype, brand, { value: true })
 
-/** For whoever asks something of a client that has gone. @internal */
+/** The error for every call on a closed client. @internal */
 export function clientClosed(): LeaseholdError {
   return new LeaseholdError('CLOSED', 'This client has been closed. Connect again.')
 }
 
-/** Reasons of UNAVAILABLE that another try cannot mend. */
+/** Reasons of UNAVAILABLE that a retry cannot mend. */
 const permanent = new Set([
   'auth',
   'read-only',
@@ -114,12 +115,12 @@ export function worthRetrying(error: unknown): boolean {
   return error.code === 'UNAVAILABLE' && !permanent.has(error.reason ?? '')
 }
 
-/** A message for people out of anything that was thrown. @internal */
+/** The message of anything that was thrown. @internal */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
 
-/** The same without the code: for people, or inside another message. @internal */
+/** The message without its code: for people, or inside another message. @internal */
 export function plainMessageOf(error: unknown): string {
   const message = messageOf(error)
   return error instanceof LeaseholdError ? message.slice(error.code.length + 2) : message

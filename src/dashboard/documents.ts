@@ -1,102 +1,156 @@
-/** What the server tells operators, as JSON. The page reads the same types. No claim ids anywhere: they are capabilities. */
-import type { ClaimDocument } from '../api/operators/inspection.ts'
+/**
+ * What the server tells operators, as JSON: the OpenAPI document is written from the schemas, and the page reads the types. No
+ * claim ids anywhere: they are capabilities.
+ */
+import {
+  amount,
+  anyText,
+  choice,
+  flag,
+  list,
+  metadata,
+  openObject,
+  optional,
+  whole,
+  type Described,
+  type Schema,
+} from '../core/wire/schema.ts'
+
+const moment: Schema<string> = { kind: 'text', least: 0, most: Infinity, format: 'date-time' }
+const count = whole({ least: 0, most: Infinity })
+
+/** Which lock. */
+const place = {
+  namespace: anyText,
+  /** As people write it. */
+  scope: anyText,
+  key: anyText,
+}
 
 /** What the page must know before it can ask for anything. */
-export interface AccessDocument {
-  readonly wantsToken: boolean
-}
+export const accessDocument = openObject({ wantsToken: flag })
+export type AccessDocument = Described<typeof accessDocument>
 
 /** What the token in hand may do. */
-export interface GrantDocument {
-  readonly name: string
-  readonly rights: readonly string[]
+export const principalDocument = openObject({
+  name: anyText,
+  rights: list(anyText),
   /** The store's name, for the title. */
-  readonly store: string
-  /** How often to look at what is no change, such as renewals. */
-  readonly refreshMs: number
-}
+  store: anyText,
+  /** How often to read again what no change event reports, such as renewals. */
+  refreshMs: amount,
+})
+export type PrincipalDocument = Described<typeof principalDocument>
 
-/** Who it is, in short. */
-export interface RunnerDocument {
-  readonly id: string
-  readonly host: string
-  readonly pid: number
-  /** `user` and `command`, if it says so. */
-  readonly metadata: Readonly<Record<string, string>>
-}
+/** A runner, in short. */
+const runnerDocument = openObject({
+  id: anyText,
+  host: anyText,
+  pid: count,
+  /** `user` and `command`, if the runner says so. */
+  metadata: metadata as Schema<Readonly<Record<string, string>>>,
+})
+export type RunnerDocument = Described<typeof runnerDocument>
 
 /** A claim with its ages: the reader's clock need not agree with anybody's. */
-export interface OperatorsClaim extends ClaimDocument {
-  /** For how long it has held, or waited. */
-  readonly sinceMs: number
-  /** How long ago it was last heard of. */
-  readonly lastHeartbeatMs: number
-}
+const operatorsClaim = openObject({
+  runner: openObject({ id: anyText, host: anyText, pid: count, metadata: optional(metadata) }),
+  mode: choice('exclusive', 'shared'),
+  limit: optional(count),
+  range: optional(openObject({ start: count, end: count })),
+  priority: whole({ least: -Infinity, most: Infinity }),
+  /** 0 while waiting. */
+  fence: count,
+  enteredAt: moment,
+  /** Absent while waiting. */
+  acquiredAt: optional(moment),
+  lastHeartbeat: moment,
+  renewalCount: count,
+  expiresAt: moment,
+  ttlMs: amount,
+  remainingMs: amount,
+  expired: flag,
+  /** Asked to leave, and why. */
+  leaving: optional(anyText),
+  /** For how long the claim has held, or waited. */
+  sinceMs: amount,
+  /** How long ago the claim was last renewed. */
+  lastHeartbeatMs: amount,
+})
+export type OperatorsClaim = Described<typeof operatorsClaim>
 
-export interface OperatorsLock {
-  readonly namespace: string
-  /** As people write it. */
-  readonly scope: string
-  readonly key: string
-  readonly holders: readonly OperatorsClaim[]
+/** One lock: who holds it, and who waits for it. */
+const operatorsLock = openObject({
+  ...place,
+  holders: list(operatorsClaim),
   /** In the order in which they will be granted. */
-  readonly waiters: readonly OperatorsClaim[]
-}
+  waiters: list(operatorsClaim),
+})
+export type OperatorsLock = Described<typeof operatorsLock>
 
-export interface OperatorsLockPage {
-  readonly locks: readonly OperatorsLock[]
-  /** Pass as `after` for the next page. Absent: there is none. */
-  readonly next: string | undefined
-}
+/** A page of locks. */
+export const operatorsLockPage = openObject({
+  locks: list(operatorsLock),
+  /** Pass as `after` for the next page. Absent on the last page. */
+  next: optional(anyText),
+})
+export type OperatorsLockPage = Described<typeof operatorsLockPage>
 
-/** Somebody who holds or waits: an owner, or a client whose claims name none. */
-export interface OwnerDocument {
+/** An owner that holds or waits, or a client whose claims name no owner. */
+const ownerDocument = openObject({
   /** Its name in this document, and in no other. */
-  readonly id: string
-  /** Absent: it has none, or one that nobody gave it. */
-  readonly owner: string | undefined
-  readonly runner: RunnerDocument
-}
+  id: anyText,
+  /** Absent: the owner has no name, or a generated one. */
+  owner: optional(anyText),
+  runner: runnerDocument,
+})
+export type OwnerDocument = Described<typeof ownerDocument>
 
 /** One owner waits for another. */
-export interface WaitDocument {
-  readonly from: string
-  readonly to: string
-  /** `holds`: until the other lets go. `ahead`: the other is to go first. */
-  readonly because: 'holds' | 'ahead'
-  readonly namespace: string
-  readonly scope: string
-  readonly key: string
-  readonly sinceMs: number
+const waitDocument = openObject({
+  from: anyText,
+  to: anyText,
+  /** `holds`: until the other owner lets go. `ahead`: the other owner is to go first. */
+  because: choice('holds', 'ahead'),
+  ...place,
+  sinceMs: amount,
   /** Part of a cycle. */
-  readonly circular: boolean
-}
+  circular: flag,
+})
+export type WaitDocument = Described<typeof waitDocument>
 
-export interface CyclesDocument {
-  readonly owners: readonly OwnerDocument[]
-  readonly waits: readonly WaitDocument[]
+/** Who waits for whom. */
+export const cyclesDocument = openObject({
+  owners: list(ownerDocument),
+  waits: list(waitDocument),
   /** Each waits for the next, and the last for the first. */
-  readonly cycles: readonly (readonly { readonly owner: string; readonly key: string; readonly scope: string }[])[]
+  cycles: list(list(openObject({ owner: anyText, key: anyText, scope: anyText }))),
   /** There was more than is shown. */
-  readonly truncated: boolean
-}
+  truncated: flag,
+})
+export type CyclesDocument = Described<typeof cyclesDocument>
 
 /** One eviction, as this server remembers it. */
-export interface AuditEntry {
-  readonly at: string
+export const auditEntry = openObject({
+  at: moment,
   /** Which token. */
-  readonly by: string
-  readonly namespace: string
-  readonly scope: string
-  readonly key: string
-  readonly fence: number
+  by: anyText,
+  ...place,
+  fence: count,
   /** Whose claim it was. Absent: nobody held the lock with that fence, or a client asked for it, as `leasehold evict` does. */
-  readonly runner: RunnerDocument | undefined
-  readonly reason: string
+  runner: optional(runnerDocument),
+  reason: anyText,
   /** `unknown`: the store did not say. */
-  readonly result: 'evicted' | 'not-held' | 'unknown'
-}
+  result: choice('evicted', 'not-held', 'unknown'),
+})
+export type AuditEntry = Described<typeof auditEntry>
 
+/** The evictions of a server's life, the newest first. */
+export const auditDocument = openObject({ evictions: list(auditEntry) })
+
+// ---- events of `GET /v1/changes`
+
+/** What may happen to a claim. */
 export type ChangeKind =
   /** A claim holds that did not. */
   | 'granted'
@@ -111,7 +165,7 @@ export type ChangeKind =
   /** A holder was asked to leave. */
   | 'leaving'
 
-/** What has changed between two looks at the store. */
+/** One change between two snapshots of the store. */
 export interface ChangeDocument {
   readonly kind: ChangeKind
   readonly at: string
@@ -124,8 +178,8 @@ export interface ChangeDocument {
   readonly detail: string | undefined
 }
 
-/** How much was seen to happen between two looks, of what one may see. What came and went in between is in none of these. */
-export interface PaceDocument {
+/** What happened between two snapshots, among the locks that the token may see. Claims that came and went in between are not counted. */
+export interface RatesDocument {
   readonly granted: number
   /** Absent: this store does not count renewals. */
   readonly renewed: number | undefined
@@ -140,6 +194,6 @@ export interface TotalsDocument {
   readonly holders: number
   readonly waiters: number
   readonly expired: number
-  /** There are more locks than are looked at. */
+  /** There are more locks than a snapshot holds. */
   readonly truncated: boolean
 }

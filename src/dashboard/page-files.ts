@@ -11,7 +11,7 @@ import liveTimes from './page/live-times.js.generated.ts'
 import lockDetails from './page/lock-details.js.generated.ts'
 import locksView from './page/locks-view.js.generated.ts'
 import main from './page/main.js.generated.ts'
-import paceView from './page/pace-view.js.generated.ts'
+import ratesView from './page/rates-view.js.generated.ts'
 import server from './page/server.js.generated.ts'
 import style from './page/style.css.generated.ts'
 import tabs from './page/tabs.js.generated.ts'
@@ -38,7 +38,7 @@ const scripts = {
   'lock-details': lockDetails,
   'locks-view': locksView,
   main,
-  'pace-view': paceView,
+  'rates-view': ratesView,
   server,
   tabs,
   'waits-view': waitsView,

@@ -1,6 +1,7 @@
 /**
- * A small client for edge workers and pages: locks of a Leasehold server, and the essentials of what `leasehold` has. Leases are
- * claimed, kept and lost by the same code; elections, semaphores, tasks, deadlock detection and the operators' views are left out.
+ * A small client for edge workers and pages: exclusive locks of a Leasehold server. Leases are acquired, renewed, converted,
+ * handed off and lost by the same code as in `leasehold`. Left out: elections, semaphores, read-write locks, tasks, deadlock
+ * detection and what operators use.
  */
 import { exclusively } from '../api/client/acquisition.ts'
 import type { LocksOptions } from '../api/create-locks.ts'
@@ -8,7 +9,6 @@ import { openClient } from '../api/client/open-client.ts'
 import { Acquirer, type RunArguments } from '../api/client/acquirer.ts'
 import type { Locks } from '../api/locks.ts'
 import { sayItInDefaults } from '../api/options.ts'
-import { LeaseholdError } from '../core/errors.ts'
 import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
 import { toScope, type ScopeLike } from '../core/contract/scope.ts'
 import { http, type HttpOptions } from '../drivers/http/driver.ts'
@@ -50,7 +50,7 @@ export async function connect(server: string | HttpOptions, options: EdgeOptions
   checkOptions(options, edgeNames, 'connect', sayItInDefaults)
   const driver = http(server)
   try {
-    const client = await openClient({ ...options, driver, ways: { convert: leftOut, handOff: leftOut } })
+    const client = await openClient({ ...options, driver })
     const acquirer = new Acquirer(client, options.defaults ?? {})
     return {
       runner: client.runner,
@@ -67,9 +67,4 @@ export async function connect(server: string | HttpOptions, options: EdgeOptions
     await driver.close()
     throw error
   }
-}
-
-function leftOut(): Promise<never> {
-  const message = 'leasehold/edge neither converts leases nor hands them off. Use createLocks of leasehold for that.'
-  return Promise.reject(new LeaseholdError('UNSUPPORTED', message))
 }

@@ -5,7 +5,7 @@ import path from 'node:path'
 import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
 import { durationMs, type Duration } from '../core/time/duration.ts'
 import { openDatabase, type Database } from '../drivers/sqlite/database.ts'
-import { faultOf } from '../drivers/sqlite/faults.ts'
+import { sqliteError } from '../drivers/sqlite/faults.ts'
 import { retryWhileBusy } from '../drivers/sqlite/busy-retry.ts'
 import { checkFence, superseded } from './superseded.ts'
 
@@ -72,7 +72,7 @@ class FileFences implements FileGuard {
       fences = await retryWhileBusy(() => openFences(`${this.#file}.fence`), this.#busyTimeoutMs)
       await use(fences)
     } catch (error) {
-      throw faultOf(error, `${this.#file}.fence`)
+      throw sqliteError(error, `${this.#file}.fence`)
     } finally {
       fences?.close()
     }

@@ -1,22 +1,39 @@
 import { quietLogger, type Logger } from '../api/client/logger.ts'
 import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
 import { systemEnvironment, type Environment } from '../core/time/environment.ts'
-import type { AccessDocument, GrantDocument } from '../dashboard/documents.ts'
+import {
+  accessDocument,
+  auditDocument,
+  auditEntry,
+  cyclesDocument,
+  principalDocument,
+  operatorsLockPage,
+  type AccessDocument,
+  type PrincipalDocument,
+} from '../dashboard/documents.ts'
 import { events, json, type Call, type Route, type RouteSchema } from './contract/call.ts'
-import { Audit, describeStatus, entryOf, evictHolder, readEviction } from './operators/evictions.ts'
+import {
+  type EvictionContext,
+  Audit,
+  evictionResultOf,
+  auditEntryOf,
+  evictAndAudit,
+  evictionBody,
+  readEviction,
+} from './operators/evictions.ts'
 import { ChangeWatch, expensiveStoreMs } from './operators/change-watch.ts'
 import { readCycles } from './operators/cycles.ts'
-import { LockPages, checkNames, lockQuery, namespaceParameter } from './operators/locks.ts'
+import { LockPages, lockQuery, locksQuery, namespaceParameter, namespaceQuery } from './operators/locks.ts'
+import { readQuery } from './contract/query.ts'
 import { pageRoutes } from './operators/page.ts'
-import * as schemas from './operators/schemas.ts'
 import type { StoreAccess } from './store/store-facade.ts'
 
 /** The options of `dashboard`. */
 export interface DashboardOptions {
   /**
-   * Told of every eviction.
+   * Receives a line for every eviction.
    *
-   * @default nobody is told
+   * @default none
    */
   readonly logger?: Logger | undefined
   /** Time, for simulators and tests. */
@@ -26,8 +43,6 @@ export interface DashboardOptions {
 const dashboardNames: OptionNames<DashboardOptions> = { logger: true, environment: true }
 
 const refreshDefaultMs = 5000
-const noParameters: ReadonlySet<string> = new Set()
-const namespaceOnly: ReadonlySet<string> = new Set(['namespace'])
 
 /**
  * The routes for people who look after locks, and the page that shows them: pass it to `serve` as `routes`.
@@ -45,18 +60,18 @@ export function dashboard(options: DashboardOptions = {}): (store: StoreAccess) 
   const { logger, environment = systemEnvironment() } = options
   return (store) => {
     const audit = new Audit(logger && quietLogger(logger))
-    store.onEviction(({ grant, request, status }) => {
-      audit.record(entryOf(environment, grant, request, describeStatus(status)))
+    store.onEviction(({ principal, request, status }) => {
+      audit.record(auditEntryOf({ environment }, principal, request, { result: evictionResultOf(status) }))
     })
     const watch = new ChangeWatch({ store, environment, evicted: (key, fence) => audit.find(key, fence) })
     return [
       accessRoute,
-      grantRoute(store),
+      principalRoute(store),
       locksRoute(new LockPages(store, environment)),
       cyclesRoute(store, environment),
       changesRoute(watch),
       auditRoute(audit),
-      evictionsRoute(store, environment, audit),
+      evictionsRoute({ store, environment, audit }),
       ...pageRoutes(),
     ]
   }
@@ -68,70 +83,82 @@ const accessRoute: Route = {
   path: '/dashboard/access',
   right: 'anybody',
   summary: 'Whether the server wants a token.',
-  schema: schemas.accessSchema,
-  // Where no tokens are asked for, anybody may do everything.
-  handle: ({ grant }) => json({ wantsToken: grant.rights.size === 0 } satisfies AccessDocument),
+  schema: { answer: accessDocument },
+  // A server without tokens gives every caller all rights.
+  handle: ({ principal }) => json({ wantsToken: principal.rights.size === 0 } satisfies AccessDocument),
 }
 
-function grantRoute(store: StoreAccess): Route {
+function principalRoute(store: StoreAccess): Route {
   const summary = 'What the token in hand may do.'
-  const route = look('/v1/grant', summary, schemas.grantSchema, ({ grant, query }) => {
-    checkNames(query, noParameters)
-    const rights = [...grant.rights].toSorted()
+  const route = readRoute('/v1/principal', summary, { answer: principalDocument }, ({ principal, query }) => {
+    readQuery({}, query)
+    const rights = [...principal.rights].toSorted()
     const refreshMs = Math.max(refreshDefaultMs, expensiveStoreMs(store))
-    return json({ name: grant.name, rights, store: store.name, refreshMs } satisfies GrantDocument)
+    return json({ name: principal.name, rights, store: store.name, refreshMs } satisfies PrincipalDocument)
   })
   return { ...route, right: 'token' }
 }
 
 function locksRoute(pages: LockPages): Route {
   const summary = 'Locks with their holders and queues, page by page, for people.'
-  return look('/v1/locks', summary, schemas.locksSchema, async ({ grant, query }) =>
-    json(await pages.read(grant, lockQuery(query, grant))),
+  return readRoute(
+    '/v1/locks',
+    summary,
+    { query: locksQuery, answer: operatorsLockPage },
+    async ({ principal, query }) => json(await pages.read(principal, lockQuery(query, principal))),
   )
 }
 
 function cyclesRoute(store: StoreAccess, environment: Environment): Route {
   const summary = 'Who waits for whom, and who waits in a cycle.'
-  return look('/v1/cycles', summary, schemas.cyclesSchema, async ({ grant, query }) => {
-    checkNames(query, namespaceOnly)
-    return json(await readCycles(store, environment, grant, namespaceParameter(query, grant)))
-  })
+  return readRoute(
+    '/v1/cycles',
+    summary,
+    { query: namespaceQuery, answer: cyclesDocument },
+    async ({ principal, query }) => {
+      return json(await readCycles(store, environment, principal, namespaceParameter(query, principal)))
+    },
+  )
 }
 
 function changesRoute(watch: ChangeWatch): Route {
   const summary = 'Server-sent events: what is granted, released, lost and queued.'
-  return look('/v1/changes', summary, schemas.changesSchema, ({ grant, query }) => {
-    checkNames(query, noParameters)
-    return events(watch.source(grant))
-  })
+  return readRoute(
+    '/v1/changes',
+    summary,
+    { answer: { type: 'string' }, answerType: 'text/event-stream' },
+    ({ principal, query }) => {
+      readQuery({}, query)
+      return events(watch.source(principal))
+    },
+  )
 }
 
 function auditRoute(audit: Audit): Route {
   const summary = "The evictions of this server's life, the newest first."
-  return look('/v1/audit', summary, schemas.auditSchema, ({ grant, query }) => {
-    checkNames(query, noParameters)
-    return json({ evictions: audit.seenBy(grant) })
+  return readRoute('/v1/audit', summary, { answer: auditDocument }, ({ principal, query }) => {
+    readQuery({}, query)
+    return json({ evictions: audit.seenBy(principal) })
   })
 }
 
-function evictionsRoute(store: StoreAccess, environment: Environment, audit: Audit): Route {
+function evictionsRoute(context: EvictionContext): Route {
   return {
     method: 'POST',
     path: '/v1/evictions',
     right: 'evict',
     summary: 'Ends one holder, by key and fence, and says what became of it.',
-    schema: schemas.evictionSchema,
-    handle: async ({ grant, body }) => json(await evictHolder(store, environment, audit, grant, readEviction(body))),
+    schema: { body: evictionBody, answer: auditEntry },
+    handle: async ({ principal, body }) => json(await evictAndAudit(context, principal, readEviction(body))),
   }
 }
 
-/** A route that only looks. */
-function look(
+/** A route that only reads. */
+function readRoute(
   path: string,
   summary: string,
   schema: RouteSchema,
   handle: (call: Call) => ReturnType<Route['handle']>,
 ): Route {
-  return { method: 'GET', path, right: 'look', summary, schema, handle }
+  return { method: 'GET', path, right: 'read', summary, schema, handle }
 }

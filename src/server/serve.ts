@@ -5,14 +5,14 @@ import { systemEnvironment, type Environment } from '../core/time/environment.ts
 import { LeaseholdError } from '../core/errors.ts'
 import { requireLeaseLifetime } from '../core/contract/supports.ts'
 import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
-import { toWireStatus } from '../core/wire/wire-status.ts'
+import { toWireStatus } from '../core/wire/replies.ts'
 import { version } from '../index.ts'
 import { AllowedOrigins, isLoopback } from './auth/origins.ts'
 import type { Route } from './contract/call.ts'
-import { FaultLog, composition, StoreFacade, type StoreAccess } from './store/store-facade.ts'
+import { FaultLog, compositionName, StoreFacade, type StoreAccess } from './store/store-facade.ts'
 import { Health } from './store/health.ts'
-import { resolveLimits, type Limits } from './contract/limits.ts'
-import { Listener, type TlsOptions } from './http/listener.ts'
+import { resolveLimits, type ServerLimits } from './contract/limits.ts'
+import { HttpListener, type TlsOptions } from './http/listener.ts'
 import { ServerMetrics } from './store/metrics.ts'
 import { Router } from './http/dispatch.ts'
 import { healthzRoute, livezRoute, metricsRoute } from './routes/health.ts'
@@ -45,7 +45,7 @@ export interface ServeOptions {
   /**
    * Who may do what.
    *
-   * @default whoever is on this machine may do everything
+   * @default none: every process of this machine may do everything
    */
   readonly tokens?: readonly TokenOptions[] | undefined
   /**
@@ -61,7 +61,7 @@ export interface ServeOptions {
    */
   readonly tls?: TlsOptions | undefined
   /** The most that the server takes on. */
-  readonly limits?: Partial<Limits> | undefined
+  readonly limits?: Partial<ServerLimits> | undefined
   /**
    * Where the server writes what it does.
    *
@@ -97,7 +97,7 @@ const tlsNames: OptionNames<TlsOptions> = { cert: true, key: true }
 export interface LeaseholdServer {
   /** Where it listens, for clients of this machine. */
   readonly url: string
-  /** Puts other tokens in the place of those there are. Streams end: whoever may listen comes back. */
+  /** Replaces the tokens. Streams end: callers whose token is still good reconnect. */
   replaceTokens(tokens: readonly TokenOptions[]): void
   /** Refuses new calls, lets those under way finish, ends the streams and closes the store. Repeatable. */
   close(): Promise<void>
@@ -118,7 +118,7 @@ const portDefault = 7411
  * ```
  */
 export async function serve(options: ServeOptions): Promise<LeaseholdServer> {
-  // Tokens that are called otherwise would leave the door open.
+  // A misspelt `tokens` would leave the server open to every caller.
   checkOptions(options, serveNames, 'serve')
   checkOptions(options.tls, tlsNames, 'tls')
   const { host: named = '127.0.0.1', port = portDefault, tokens } = options
@@ -136,7 +136,7 @@ export async function serve(options: ServeOptions): Promise<LeaseholdServer> {
   const driver = await driverOf(options)
   try {
     await driver.open()
-    requireLeaseLifetime(driver, composition)
+    requireLeaseLifetime(driver, compositionName)
     const server = new OpenServer(driver, { ...options, limits, book, origins })
     await server.listen(host, port)
     return server
@@ -153,15 +153,15 @@ async function driverOf({ store, driver }: ServeOptions): Promise<LockDriver> {
 
 class OpenServer implements LeaseholdServer {
   url = ''
-  readonly #limits: Limits
-  readonly #gate: StoreFacade
-  readonly #listener: Listener
+  readonly #limits: ServerLimits
+  readonly #store: StoreFacade
+  readonly #listener: HttpListener
   #closing: Promise<void> | undefined
 
   constructor(
     driver: LockDriver,
     options: Omit<ServeOptions, 'limits'> & {
-      readonly limits: Limits
+      readonly limits: ServerLimits
       readonly book: TokenBook | undefined
       readonly origins: AllowedOrigins
     },
@@ -171,23 +171,28 @@ class OpenServer implements LeaseholdServer {
     const metrics = new ServerMetrics()
     const sessions = new Sessions(environment, limits.claimsMax, (status) => toWireStatus(status, describeFault))
     const faults = new FaultLog(logger, environment)
-    const gate = new StoreFacade(driver, environment, { sessions, metrics, faults })
-    const health = new Health(gate, metrics)
-    const description = new StoreDescription(gate, limits)
+    const store = new StoreFacade(driver, environment, { sessions, metrics, faults })
+    const health = new Health(store, metrics)
+    const description = new StoreDescription(store, limits)
     const own: readonly Route[] = [
-      requestsRoute(gate, limits, description, { marksClaims: book !== undefined, environment }),
-      keysRoute(gate),
-      storeRoute(gate, description),
+      requestsRoute({ store, limits, description, marksClaims: book !== undefined, environment }),
+      keysRoute(store),
+      storeRoute(store, description),
       notificationsRoute(sessions),
       healthzRoute(health),
       livezRoute,
       metricsRoute(metrics, health),
-      ...(typeof routes === 'function' ? routes(gate) : routes),
+      ...(typeof routes === 'function' ? routes(store) : routes),
     ]
     const router = new Router([...own, openapiRoute(own, version)])
     this.#limits = limits
-    this.#gate = gate
-    this.#listener = new Listener({ router, limits, tokens: book, origins }, options.tls, metrics, logger)
+    this.#store = store
+    this.#listener = new HttpListener({
+      accessPolicy: { router, limits, tokens: book, origins },
+      tls: options.tls,
+      metrics,
+      logger,
+    })
   }
 
   async listen(host: string, port: number): Promise<void> {
@@ -195,9 +200,9 @@ class OpenServer implements LeaseholdServer {
   }
 
   replaceTokens(tokens: readonly TokenOptions[]): void {
-    const { door } = this.#listener
-    if (door.tokens === undefined) throw invalid('This server was started without tokens.')
-    this.#listener.door = { ...door, tokens: new TokenBook(tokens) }
+    const { accessPolicy } = this.#listener
+    if (accessPolicy.tokens === undefined) throw invalid('This server was started without tokens.')
+    this.#listener.accessPolicy = { ...accessPolicy, tokens: new TokenBook(tokens) }
     this.#listener.endStreams()
   }
 
@@ -208,7 +213,7 @@ class OpenServer implements LeaseholdServer {
 
   async #close(): Promise<void> {
     await this.#listener.close(this.#limits.drainWithinMs)
-    await this.#gate.close(this.#limits.drainWithinMs)
+    await this.#store.close(this.#limits.drainWithinMs)
   }
 }
 

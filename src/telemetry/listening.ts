@@ -1,5 +1,5 @@
 import type { Locks } from '../api/locks.ts'
-import type { EventName, Listener } from '../api/client/events.ts'
+import type { EventName, LockEventListener } from '../api/client/events.ts'
 
 /** Listens to several events until it is disposed of. */
 export class Listening implements Disposable {
@@ -10,7 +10,7 @@ export class Listening implements Disposable {
     this.#locks = locks
   }
 
-  on<Name extends EventName>(name: Name, listener: Listener<Name>): this {
+  on<Name extends EventName>(name: Name, listener: LockEventListener<Name>): this {
     this.#each.push(this.#locks.on(name, listener))
     return this
   }

@@ -3,7 +3,7 @@ import type { Locks } from '../api/locks.ts'
 import { internalsOf } from '../api/client/locks-internals.ts'
 import type { Environment } from '../core/time/environment.ts'
 import type { Statistics } from '../api/operators/statistics.ts'
-import { within } from '../core/time/bounded.ts'
+import { settledWithin } from '../core/time/bounded.ts'
 import { positiveMs, type Duration } from '../core/time/duration.ts'
 
 /** What a client has in hand now. @internal */
@@ -16,7 +16,7 @@ export interface ClientReading {
 }
 
 /** Asks nobody: this can be had also while the store is away. @internal */
-export function readClient({ leases, runtime }: Client): ClientReading {
+export function readClient({ leases, acquisitions }: Client): ClientReading {
   let heartbeats = 0
   let remainingMs = Infinity
   for (const lease of leases) {
@@ -28,7 +28,7 @@ export function readClient({ leases, runtime }: Client): ClientReading {
     // After the look at each: those that turned out to be over have left.
     leasesHeld: leases.size,
     heartbeats,
-    pending: runtime.waiters.size,
+    pending: acquisitions.size,
     remainingSeconds: leases.size === 0 ? undefined : remainingMs / 1000,
   }
 }
@@ -67,7 +67,7 @@ export class StoreReader {
   read(): Promise<Statistics | undefined> {
     // One that hangs is not asked again: whoever comes meanwhile waits for the same answer, as long as it may take.
     this.#underWay ??= this.#list().finally(() => (this.#underWay = undefined))
-    return within(this.#environment, this.#withinMs, this.#underWay)
+    return settledWithin(this.#environment, this.#withinMs, this.#underWay)
   }
 
   async #list(): Promise<Statistics | undefined> {

@@ -2,7 +2,7 @@ import { describe, test } from './vitest.ts'
 import type { Harness } from './bench.ts'
 import { asking } from './client/asking.ts'
 import { chaos } from './client/chaos.ts'
-import { Company } from './client/company.ts'
+import { ClientGroup } from './client/client-group.ts'
 import type { ClientFact } from './client/fact.ts'
 import { holding } from './client/holding.ts'
 
@@ -31,15 +31,15 @@ const promises: Readonly<Record<string, (fact: ClientFact) => void>> = {
  * ```
  */
 export function clientConformance(name: string, harness: Harness): void {
-  const group = harness.apart === true ? describe.concurrent : describe
-  group(`a client of ${name} keeps its promises`, () => {
+  const suite = harness.apart === true ? describe.concurrent : describe
+  suite(`a client of ${name} keeps its promises`, () => {
     const fact: ClientFact = (title, body) => {
       test(title, async () => {
-        const company = await Company.open(harness)
+        const group = await ClientGroup.open(harness)
         try {
-          await body(company)
+          await body(group)
         } finally {
-          await company.close()
+          await group.close()
         }
       })
     }

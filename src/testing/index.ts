@@ -18,7 +18,7 @@ export {
   type SimulationReport,
   type StoreFaults,
 } from './simulate.ts'
-export { documentsOverLine, overLine } from './simulation/line.ts'
-export type { Line } from './simulation/line.ts'
+export { documentsOverNetwork, overNetwork } from './simulation/network.ts'
+export type { NetworkLink } from './simulation/network.ts'
 /** @internal */
 export { useVitest } from './find-vitest.ts'

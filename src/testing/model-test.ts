@@ -2,7 +2,7 @@ import type { RunDetails } from 'fast-check'
 import { loadFirst } from '../core/machine/optional-package.ts'
 import { test } from './vitest.ts'
 import { termsOf, type Harness } from './bench.ts'
-import { scriptOf, type Command } from './model/command.ts'
+import { scriptOf, type ModelStep } from './model/command.ts'
 import { FenceFloor, Player } from './model/player.ts'
 
 /** The options of `modelTest` and `compareWithModel`. */
@@ -113,7 +113,7 @@ export async function compareWithModel(harness: Harness, options: ModelTestOptio
 
 class Difference extends Error {}
 
-function notify(details: RunDetails<[Command[]]>): Counterexample | undefined {
+function notify(details: RunDetails<[ModelStep[]]>): Counterexample | undefined {
   // Interrupted by the time limit before anything was found: not a failure.
   if (details.counterexample === null) return undefined
   const [script] = details.counterexample

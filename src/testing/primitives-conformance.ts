@@ -1,9 +1,9 @@
 import { describe, test } from './vitest.ts'
 import type { Supports } from '../core/contract/driver.ts'
 import type { Harness } from './bench.ts'
-import { Company } from './client/company.ts'
+import { ClientGroup } from './client/client-group.ts'
 import { elections } from './primitives/elections.ts'
-import { isMet, type PrimitiveFact } from './primitives/fact.ts'
+import { hasAbility, type PrimitiveFact } from './primitives/fact.ts'
 import { jobs } from './primitives/jobs.ts'
 import { owners } from './primitives/owners.ts'
 import { precedence } from './primitives/precedence.ts'
@@ -40,17 +40,17 @@ const promises: Readonly<Record<string, (fact: PrimitiveFact) => void>> = {
  * ```
  */
 export function primitivesConformance(name: string, harness: Harness): void {
-  const group = harness.apart === true ? describe.concurrent : describe
-  group(`what is built on ${name}`, async () => {
+  const suite = harness.apart === true ? describe.concurrent : describe
+  suite(`what is built on ${name}`, async () => {
     const supports = await look(harness)
     const fact: PrimitiveFact = (title, needs, body) => {
-      if (!needs.every((need) => isMet(need, supports))) return
+      if (!needs.every((need) => hasAbility(need, supports))) return
       test(title, async () => {
-        const company = await Company.open(harness)
+        const group = await ClientGroup.open(harness)
         try {
-          await body(company)
+          await body(group)
         } finally {
-          await company.close()
+          await group.close()
         }
       })
     }

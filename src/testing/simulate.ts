@@ -5,10 +5,10 @@ import type { Environment } from '../core/time/environment.ts'
 import type { Locks } from '../api/locks.ts'
 import { checkHistory, type HistoryReport } from './history.ts'
 import type { HistoryEvent } from './history/event.ts'
-import { SimulatedLine, type Line } from './simulation/line.ts'
+import { SimulatedLink, type NetworkLink } from './simulation/network.ts'
 import { SimulatedProcess } from './simulation/simulated-process.ts'
 import { simulatedThread } from './simulation/simulated-thread.ts'
-import { afflict, weatherOf } from './simulation/storm.ts'
+import { injectFaults, weatherOf } from './simulation/weather.ts'
 import { Worker } from './simulation/worker.ts'
 import { World } from './simulation/world.ts'
 
@@ -18,7 +18,7 @@ export interface SimulatedStore {
    * A driver for one more process. What it asks of the store, and what the store tells it, goes over `line`; its time and its
    * timers are those of `environment`. It must not wait for anything else: for no socket, file or timer of the real world.
    */
-  driver(line: Line, environment: Environment): LockDriver
+  driver(line: NetworkLink, environment: Environment): LockDriver
   /** What the store holds, seen without a line. */
   list: LockDriver['list']
 }
@@ -123,7 +123,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   const live = async (name: string): Promise<void> => {
     const process = new SimulatedProcess(world, world.clockRate())
     const { environment } = process
-    const lineOf = (of: SimulatedProcess): Line => new SimulatedLine(world, of, weatherOf(world, storms))
+    const lineOf = (of: SimulatedProcess): NetworkLink => new SimulatedLink(world, of, weatherOf(world, storms))
     const driver = store.driver(lineOf(process), environment)
     const thread = options.threads === true ? new SimulatedProcess(world, process.rate) : undefined
     const threadDriver = thread && store.driver(lineOf(thread), thread.environment)
@@ -141,7 +141,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
       await world.wait(world.between(50, 500))
       return world.now < until ? live(`${name}'`) : undefined
     }
-    afflict(world, name, process, storms, events, { thread })
+    injectFaults(world, name, process, storms, events, { thread })
     const shared = { world, process, locks, supports, events, waiting, client: name, ttlMinMs: shortestMs }
     const crew = Array.from(
       { length: workers },

@@ -1,14 +1,14 @@
 import { createHash } from 'node:crypto'
 import { named, type Scope } from '../core/contract/scope.ts'
 
-/** The most bytes a name of ours has. */
+/** The most bytes of a name of Leasehold. */
 const nameBytesMax = 512
 
-/** What a name of ours may not have, and the mark itself. A surrogate without its other half is one too. */
+/** Characters that a name of Leasehold may not have, lone surrogates among them, and the escape mark `%` itself. */
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
 const special = /[\u0000-\u001f%\u007f-\u009f\u2028\u2029]|\p{Surrogate}/gu
 
-/** Where the name of a lock is found whose key has only its digest. */
+/** The metadata field that keeps a name whose key is only its digest. */
 const metadataName = 'webLock'
 
 /** A Web Lock's name as a scope, and what to keep beside the claim so that the name can be found again. */
@@ -18,19 +18,19 @@ export interface NamedScope {
 }
 
 /**
- * Web Locks may be called anything: nothing, control characters, half a character. Usual names stay as they are, and so
- * mean the same lock as `locks.acquire(name)`; the rest is written as `%XXXX`, and a name that is too long as its digest.
+ * A Web Lock may have any name: empty, with control characters, with lone surrogates. Usual names stay as they are, so that
+ * they mean the same lock as `locks.acquire(name)`; special characters become `%XXXX`, and a name that is too long its digest.
  */
-export function scopeOf(name: string): NamedScope {
+export function webLockScope(name: string): NamedScope {
   const text = name === '' ? '%' : name.replace(special, escaped)
   if (Buffer.byteLength(text) <= nameBytesMax) return { scope: named(text), metadata: undefined }
   return { scope: named(digestOf(text)), metadata: { [metadataName]: text } }
 }
 
-/** The inverse of {@link scopeOf}. */
-export function nameOf(scopeText: string, metadata: Readonly<Record<string, unknown>> | undefined): string {
+/** The inverse of {@link webLockScope}. */
+export function webLockName(scopeText: string, metadata: Readonly<Record<string, unknown>> | undefined): string {
   const long = metadata?.[metadataName]
-  // Some stores tell only what a client said with its first claim, which may be of another lock.
+  // Some stores keep only the metadata of a client's first claim, which may be of another lock.
   const text = typeof long === 'string' && digestOf(long) === scopeText ? long : scopeText
   if (text === '%') return ''
   return text.replaceAll(/%([0-9a-f]{4})/g, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)))

@@ -1,15 +1,14 @@
-import { pursue, type Missed } from '../api/client/acquisition.ts'
+import { Acquisition, isContention, type Miss, type OnOutcome } from '../api/client/acquisition.ts'
 import type { Client } from '../api/client/client.ts'
 import { eachLock, type ClaimInfo, type LockInfo as ListedLock } from '../api/operators/inspection.ts'
 import type { Lease } from '../api/lease.ts'
 import type { Locks } from '../api/locks.ts'
 import { internalsOf, type LocksInternals } from '../api/client/locks-internals.ts'
-import type { Terms } from '../api/options.ts'
-import { refusal } from '../api/client/refusal.ts'
+import type { AcquireTerms } from '../api/options.ts'
+import { acquireError } from '../api/client/acquire-error.ts'
+import { LeaseHandle } from '../api/lease/lease-handle.ts'
 import { exception } from './exceptions.ts'
 import { LeaseholdError } from '../core/errors.ts'
-import { storeKey, type Scope } from '../core/contract/scope.ts'
-import { isContention } from '../api/client/waiter.ts'
 import { readArguments, refuseContradictions, type LockRequest } from './arguments.ts'
 import type {
   LockGrantedCallback,
@@ -20,11 +19,11 @@ import type {
   LockMode,
   WebLock,
 } from './interface.ts'
-import { nameOf, scopeOf } from './lock-name.ts'
+import { webLockName, webLockScope } from './lock-name.ts'
 import type { Batcher } from '../core/client/batcher.ts'
 
 /**
- *  * `navigator.locks`, as the W3C Web Locks specification has it, over any store: among processes and machines instead of
+ * `navigator.locks`, as the W3C Web Locks specification has it, over any store: among processes and machines instead of
  * the tabs of a browser. Ttl and the like are the `defaults` of `locks`, which stays yours to close.
  *
  * @example
@@ -49,12 +48,12 @@ class LeaseholdLockManager implements WebLockManager {
   constructor(locks: Locks) {
     this.#inner = internalsOf(locks, 'webLocks')
     this.#client = this.#inner.client
-    this.#unsettled = new UnsettledKeys(this.#client.runtime.batcher)
+    this.#unsettled = new UnsettledKeys(this.#client.batcher)
   }
 
   request<Result>(name: string, callback: LockGrantedCallback<Result>): Promise<Awaited<Result>>
   request<Result>(name: string, options: LockOptions, callback: LockGrantedCallback<Result>): Promise<Awaited<Result>>
-  // What is wrong with the arguments rejects, it does not throw. Nothing waits before the claim, so order is kept.
+  // Wrong arguments reject, they do not throw. Nothing is awaited before the claim, so requests keep their order.
   async request(...given: unknown[]): Promise<never> {
     const request = readArguments(given)
     this.#refuseIfClosed()
@@ -64,7 +63,7 @@ class LeaseholdLockManager implements WebLockManager {
 
   async query(): Promise<LockManagerSnapshot> {
     this.#refuseIfClosed()
-    // What this client has asked for before it looks must show.
+    // The snapshot must show every request of this client that was made before.
     await this.#unsettled.settled()
     const snapshot: LockManagerSnapshot = { held: [], pending: [] }
     for await (const lock of eachLock(this.#client, { prefix: '', limit: 1000 })) {
@@ -80,11 +79,11 @@ class LeaseholdLockManager implements WebLockManager {
 
   async #perform(request: LockRequest): Promise<unknown> {
     const { callback, signal } = request
-    // Those who are answered together go on in the order in which they asked: the batcher tells them so.
+    // Requests that are answered together go on in the order in which they were made: the batcher keeps it.
     const lease = await this.#claim(request)
     if (lease === null) return callback(null)
     if (this.#client.closed) throw exception('AbortError', 'The client was closed before the callback could begin.')
-    // Fired between the grant and now: that still counts as before it.
+    // The signal fired between the grant and now: that counts as fired before the grant.
     if (signal?.aborted === true) {
       await lease.release()
       throw signal.reason
@@ -92,34 +91,33 @@ class LeaseholdLockManager implements WebLockManager {
     return hold(lease, request)
   }
 
-  /** The lease, or null if it was wanted only if available. */
+  /** The lease; null if `ifAvailable` was set and the lock is held. */
   #claim(request: LockRequest): Promise<Lease | null> {
     const { mode, ifAvailable } = request
-    const { scope, metadata } = scopeOf(request.name)
+    const { scope, metadata } = webLockScope(request.name)
     const terms = this.#terms(request, metadata)
-    const key = storeKey(this.#client.namespace, scope.key)
     return new Promise((resolve, reject) => {
-      const granted = (lease: Lease): void => {
-        this.#unsettled.delete(key)
-        resolve(lease)
-      }
-      const missed = (how: Missed): void => {
-        if (how.miss.type === 'aborted') {
+      const onOutcome: OnOutcome = (outcome, acquisition) => {
+        const { key } = acquisition
+        if (outcome.type === 'aborted') {
           void this.#unsettled.deleteOnceReleased(key)
           // At once, and with the reason itself.
           return reject(terms.waitPolicy.signal?.reason as Error)
         }
         this.#unsettled.delete(key)
-        if (ifAvailable && isTaken(how)) resolve(null)
-        else this.#failure(scope, how, terms).then(reject, reject)
+        if (outcome.type === 'granted') resolve(LeaseHandle.granted(acquisition, outcome))
+        else if (ifAvailable && isTaken(outcome)) resolve(null)
+        else this.#failure(acquisition, outcome).then(reject, reject)
       }
-      inOurWords(() => pursue(this.#client, scope, { mode }, terms, ifAvailable ? 0 : Infinity, granted, missed))
-      this.#unsettled.add(key)
+      const wanted = { scope, sharing: { mode }, terms, waitMs: ifAvailable ? 0 : Infinity }
+      const acquisition = inWebWords(() => new Acquisition(this.#client, wanted, onOutcome))
+      acquisition.start()
+      this.#unsettled.add(acquisition.key)
     })
   }
 
-  #terms({ steal, signal }: LockRequest, metadata: Readonly<Record<string, string>> | undefined): Terms {
-    const terms = inOurWords(() =>
+  #terms({ steal, signal }: LockRequest, metadata: Readonly<Record<string, string>> | undefined): AcquireTerms {
+    const terms = inWebWords(() =>
       this.#inner.terms({
         onConflict: steal ? 'force' : 'wait',
         ...(signal !== undefined && { signal }),
@@ -130,37 +128,36 @@ class LeaseholdLockManager implements WebLockManager {
     return { ...terms, endsWhenEvicted: true, waitPolicy: { ...terms.waitPolicy, queueMs: undefined } }
   }
 
-  async #failure(scope: Scope, missed: Missed, terms: Terms): Promise<Error> {
-    const error = await refusal(this.#client, scope, missed, terms)
-    const { miss } = missed
+  async #failure(acquisition: Acquisition, miss: Miss): Promise<Error> {
+    const error = await acquireError(acquisition, miss)
     if (miss.type === 'refused' && miss.status.reason === 'evicted') {
       return exception('AbortError', 'The lock was stolen before its callback could begin.', error)
     }
     return error.code === 'CLOSED' ? exception('AbortError', 'The client was closed while waiting.', error) : error
   }
 
-  /** A closed client is what a document is that has been left. */
+  /** A closed client is like a document that is no longer fully active. */
   #refuseIfClosed(): void {
     if (this.#client.closed) throw exception('InvalidStateError', 'This client has been closed. Connect again.')
   }
 }
 
-// The fewest arguments that will do, as Web IDL has it; how many were given matters, so they are not named.
+// The fewest arguments, as Web IDL counts them. The method counts what it was given, so it names no parameters.
 const { request } = Object.getOwnPropertyDescriptors(LeaseholdLockManager.prototype)
 Object.defineProperty(request.value, 'length', { value: 2 })
 
-function isTaken({ miss }: Missed): boolean {
+function isTaken(miss: Miss): boolean {
   return isContention(miss) && miss.type === 'refused' && miss.status.reason !== 'evicted'
 }
 
 function describe(lock: ListedLock, claims: readonly ClaimInfo[]): LockInfo[] {
   return claims
     .filter((claim) => !claim.expired)
-    .map(({ mode, runner }) => ({ name: nameOf(lock.scope, runner.metadata), mode, clientId: runner.client }))
+    .map(({ mode, runner }) => ({ name: webLockName(lock.scope, runner.metadata), mode, clientId: runner.client }))
 }
 
-/** What this store or this client cannot do is NotSupportedError to users of Web Locks. */
-function inOurWords<Result>(step: () => Result): Result {
+/** Turns UNSUPPORTED and INVALID into the NotSupportedError of Web Locks. */
+function inWebWords<Result>(step: () => Result): Result {
   try {
     return step()
   } catch (error) {
@@ -196,8 +193,8 @@ class GrantedLock implements WebLock {
 }
 
 /**
- * Runs the callback, and lets the lock go when what it returned has settled. Rejects with AbortError as soon as the lock
- * is stolen or lost; the callback then goes on without it.
+ * Runs the callback, and releases the lock when the callback's promise has settled. Rejects with AbortError as soon as the
+ * lock is stolen or lost; the callback then goes on without it.
  */
 export async function hold(lease: Lease, { name, mode, callback }: LockRequest): Promise<unknown> {
   try {
@@ -222,7 +219,7 @@ function whenLost(lease: Lease): Promise<never> {
   })
 }
 
-/** The keys of requests that the store may not know of yet: whoever looks must let it answer them first. */
+/** The keys of requests that the store may not have answered yet: `query` waits for their answers. */
 export class UnsettledKeys {
   readonly #batcher: Batcher
   readonly #requests = new Map<string, number>()
@@ -236,11 +233,11 @@ export class UnsettledKeys {
     this.#requests.set(key, (this.#requests.get(key) ?? 0) + 1)
   }
 
-  /** The store has answered it for good. */
+  /** The request is granted or refused. */
   delete(key: string): void {
-    const others = (this.#requests.get(key) ?? 1) - 1
-    if (others === 0) this.#requests.delete(key)
-    else this.#requests.set(key, others)
+    const left = (this.#requests.get(key) ?? 1) - 1
+    if (left === 0) this.#requests.delete(key)
+    else this.#requests.set(key, left)
   }
 
   /** The request was given up, and its release is about to be sent. */
@@ -251,7 +248,7 @@ export class UnsettledKeys {
     this.delete(key)
   }
 
-  /** Resolves when the store has answered all that was sent before. */
+  /** Resolves when the store has answered every request that was sent before. */
   async settled(): Promise<void> {
     await Promise.all([...this.#requests.keys()].map((key) => this.#batcher.keyAnswered(key)))
   }

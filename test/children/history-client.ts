@@ -1,15 +1,15 @@
 // One client of a history run, in a process of its own that may be stopped or killed at any moment.
 //
 //   node history-client.js URL LOG NAME TRADE RUN_MS TTL_MS [unlocked]
+import { monotonicMs } from '../../src/core/machine/machine-clock.ts'
 import { setTimeout as pause } from 'node:timers/promises'
-import { attempt, type Sharing } from '../../src/api/client/acquisition.ts'
+import { Acquirer } from '../../src/api/client/acquirer.ts'
+import type { Sharing } from '../../src/api/client/acquisition.ts'
 import { Client } from '../../src/api/client/client.ts'
 import { driverFor } from '../../src/api/stores/connect-driver.ts'
-import { convert } from '../../src/api/lease/conversion.ts'
-import { handOff } from '../../src/api/lease/hand-off.ts'
-import { resolveOptions } from '../../src/api/options.ts'
-import { monotonicMs, systemEnvironment } from '../../src/core/time/environment.ts'
-import { describeRunner } from '../../src/api/client/runner.ts'
+import { LeaseHandle } from '../../src/api/lease/lease-handle.ts'
+import { systemEnvironment } from '../../src/core/time/environment.ts'
+import { newRunner } from '../../src/api/client/runner.ts'
 import { byteRange, named, type Scope } from '../../src/core/contract/scope.ts'
 import { historyLog } from '../../src/testing/history/log.ts'
 
@@ -23,14 +23,14 @@ console.log('open')
 const client = new Client({
   driver,
   environment,
-  runner: describeRunner(environment, undefined, undefined),
+  runner: newRunner(environment, undefined, undefined),
   namespace: 'history',
   allowForce: false,
   logger: undefined,
   runnerName: undefined,
-  ways: { convert, handOff },
 })
-const terms = resolveOptions({ ttl: Number(ttlMs) }, driver.supports, false)
+const acquirer = new Acquirer(client, { ttl: Number(ttlMs) })
+const terms = acquirer.terms()
 
 // One attempt at a time: what the client tells is about the last.
 let current = ''
@@ -65,12 +65,11 @@ async function takeTurn(id: string): Promise<void> {
     history.write({ type: 'release', attempt: id })
     return
   }
-  const acquired = await attempt(client, scope, sharing, terms, 10_000)
-  if (!('lease' in acquired)) {
+  const lease = await acquirer.attempt({ scope, sharing, terms, waitMs: 10_000 })
+  if (!(lease instanceof LeaseHandle)) {
     history.write({ type: 'refused', attempt: id })
     return
   }
-  const { lease } = acquired
   const now = monotonicMs()
   history.write({ type: 'granted', attempt: id, fence: lease.fence, deadline: now + lease.remainingMs })
   await pause(Math.random() * 3)

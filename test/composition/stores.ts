@@ -75,8 +75,8 @@ export const sqliteStore: MakeStore = async (time, offMs) => {
   return {
     url: `sqlite:${file}`,
     driver: (forOthers) => {
-      const surroundings = time.isReal && offMs === undefined ? {} : { surroundings: { clock: time.clock(offMs) } }
-      return sqlite({ file, forOthers, ...surroundings })
+      const environment = time.isReal && offMs === undefined ? {} : { environment: { clock: time.clock(offMs) } }
+      return sqlite({ file, forOthers, ...environment })
     },
     comesBackEmpty: async () => remove(),
     copy: async () => {

@@ -12,7 +12,7 @@ export function expectStory(story: Story): void {
     small: { others: null, released: { released: true } },
     refusals: {
       wrongToken: 'UNAVAILABLE auth',
-      convert: 'UNSUPPORTED',
+      convert: 'NOT_HELD',
       ca: 'UNSUPPORTED',
       timeout: 'TIMEOUT',
     },

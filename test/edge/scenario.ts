@@ -63,7 +63,7 @@ export async function play(stage: Stage): Promise<Story> {
     const lease = await small.acquire('orders/42', { ttl: '15s' })
     const others = await other.tryAcquire('orders/42')
     await lease.renew()
-    const released = await lease.release()
+    const released = await (await lease.downgrade()).release()
     const isEmptied = async (): Promise<boolean> =>
       (await until(async () => ((await one.list()).locks.length === 0 ? 1 : 0))) === 1
     const refusals = {

@@ -60,7 +60,7 @@ describe('the page', () => {
   test('shows a lock as it is taken, a waiter behind it, and what happens', async () => {
     const { start, client } = stage()
     const { page, complaints } = await browser.open((await start()).url)
-    await page.getByText('No locks: nobody holds').waitFor()
+    await page.getByText('No locks are held').waitFor()
     const one = await client({ metadata: { user: 'alice', command: 'make', step: '<b>2</b>' } })
     const other = await client({ metadata: { user: 'bob', command: 'deploy' } })
     const lease = await one.acquire('invoice/42')
@@ -73,13 +73,13 @@ describe('the page', () => {
     await page.getByText('<b>2</b>', { exact: true }).waitFor()
     expect(await textOf(page, '.hint')).toContain('leasehold explain --namespace default invoice/42')
     await lease.release()
-    await page.getByRole('heading', { name: 'Nobody waits' }).waitFor()
-    await eventually(async () => (await textOf(page, '#events')).includes('granted to bob: deploy'), 'the grant')
+    await page.getByRole('heading', { name: 'No waiters' }).waitFor()
+    await eventually(async () => (await textOf(page, '#events')).includes('granted to bob: deploy'), 'the principal')
     expect(await textOf(page, '#events')).toMatch(/released by alice: make/)
     await eventually(async () => (await textOf(page, '#total-holders')) === '1', 'one holder')
-    // The first look may have come after the first grant.
-    const paces = async () => Promise.all(['granted', 'queued', 'lost'].map((each) => textOf(page, `#pace-${each}`)))
-    await eventually(async () => /^[12] 1 0$/.test((await paces()).join(' ')), 'the last minute')
+    // The first look may have come after the first principal.
+    const rates = async () => Promise.all(['granted', 'queued', 'lost'].map((each) => textOf(page, `#rates-${each}`)))
+    await eventually(async () => /^[12] 1 0$/.test((await rates()).join(' ')), 'the last minute')
     expect(complaints).toEqual([])
   })
 
@@ -132,10 +132,10 @@ describe('the page', () => {
     await rowOf(page, 'job-1249').waitFor()
     await eventually(async () => (await page.locator('tr.lock').count()) === 1, 'one row')
     await page.getByLabel('Namespace').fill('other')
-    await page.getByText('No lock is like that.').waitFor()
+    await page.getByText('No matches').waitFor()
     await page.getByLabel('Namespace').fill('many')
     await page.getByLabel('State').selectOption('expired')
-    await page.getByText('No lock is like that.').waitFor()
+    await page.getByText('No matches').waitFor()
     expect(complaints).toEqual([])
   })
 
@@ -151,7 +151,7 @@ describe('the page', () => {
     await eventually(async () => (await toggle.getAttribute('aria-expanded')) === 'true', 'what is behind it')
     await page.getByRole('tab', { name: 'Locks' }).focus()
     await page.keyboard.press('End')
-    await page.getByText('Nobody has been evicted').waitFor()
+    await page.getByText('No evictions since').waitFor()
     await page.keyboard.press('Home')
     await page.getByRole('heading', { name: 'Held by' }).waitFor()
     const background = () => page.evaluate('getComputedStyle(document.body).backgroundColor')
@@ -209,8 +209,8 @@ describe('evicting', () => {
 
 describe('a server with tokens', () => {
   const tokens = [
-    { name: 'boss', token: 'boss-0123456789abcdef', namespaces: '*', rights: ['look', 'evict'] },
-    { name: 'guest', token: 'guest-0123456789abcdef', namespaces: ['default'], rights: ['look'] },
+    { name: 'boss', token: 'boss-0123456789abcdef', namespaces: '*', rights: ['read', 'evict'] },
+    { name: 'guest', token: 'guest-0123456789abcdef', namespaces: ['default'], rights: ['read'] },
     { name: 'worker', token: 'worker-0123456789abcdef', namespaces: '*', rights: ['lock'] },
   ] as const
 
@@ -229,7 +229,7 @@ describe('a server with tokens', () => {
     await signIn(page, 'wrong-0123456789abcdef')
     await page.getByText('The server does not know this token.').waitFor()
     await signIn(page, 'worker-0123456789abcdef')
-    await page.getByText("This token lacks the right 'look'").waitFor()
+    await page.getByText("This token lacks the right 'read'").waitFor()
     await signIn(page, 'guest-0123456789abcdef')
     await rowOf(page, 'open').click()
     await page.getByRole('heading', { name: 'Held by' }).waitFor()

@@ -16,11 +16,11 @@ import { eventually } from '../support/eventually.ts'
 const tokenOf = (name: string): string => `secret-of-${name}-0123456789`
 
 const tokens: readonly TokenOptions[] = [
-  { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'look', 'evict'] },
-  { name: 'viewer', token: tokenOf('viewer'), namespaces: ['billing'], rights: ['look'] },
-  { name: 'warden', token: tokenOf('warden'), namespaces: ['billing'], rights: ['look', 'evict'] },
+  { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'read', 'evict'] },
+  { name: 'viewer', token: tokenOf('viewer'), namespaces: ['billing'], rights: ['read'] },
+  { name: 'warden', token: tokenOf('warden'), namespaces: ['billing'], rights: ['read', 'evict'] },
   { name: 'worker', token: tokenOf('worker'), namespaces: '*', rights: ['lock'] },
-  { name: 'stranger', token: tokenOf('stranger'), namespaces: ['other'], rights: ['lock', 'look', 'evict'] },
+  { name: 'stranger', token: tokenOf('stranger'), namespaces: ['other'], rights: ['lock', 'read', 'evict'] },
 ]
 
 /** A server with the dashboard, in front of a store with an open lock in two namespaces, each waited for. */
@@ -43,7 +43,7 @@ const evict = (url: string, eviction: unknown, token?: string): Promise<Called> 
 const message = (text: RegExp) => ({ error: { message: expect.stringMatching(text) } })
 
 const routes: readonly (readonly [name: string, call: (url: string, token?: string) => Promise<Called>])[] = [
-  ['GET /v1/grant', (url, token) => get(`${url}/v1/grant`, token)],
+  ['GET /v1/principal', (url, token) => get(`${url}/v1/principal`, token)],
   ['GET /v1/locks', (url, token) => get(`${url}/v1/locks`, token)],
   ['GET /v1/cycles', (url, token) => get(`${url}/v1/cycles`, token)],
   ['GET /v1/changes', (url, token) => get(`${url}/v1/changes`, token)],
@@ -61,7 +61,7 @@ describe('rights', () => {
   test.each(routes.slice(1))('%s says which right the token lacks', async (_, call) => {
     const { url } = await start()
     const answer = await call(url, tokenOf('worker'))
-    expect(answer).toMatchObject({ status: 403, value: message(/lacks the right '(look|evict)'/) })
+    expect(answer).toMatchObject({ status: 403, value: message(/lacks the right '(read|evict)'/) })
   })
 
   test('to look are none to evict', async () => {
@@ -89,9 +89,9 @@ describe('rights', () => {
 
   test('are told to whoever has them', async () => {
     const { url } = await start()
-    expect((await get(`${url}/v1/grant`, tokenOf('warden'))).value).toEqual({
+    expect((await get(`${url}/v1/principal`, tokenOf('warden'))).value).toEqual({
       name: 'warden',
-      rights: ['evict', 'look'],
+      rights: ['evict', 'read'],
       store: 'memory',
       refreshMs: 5000,
     })
@@ -102,7 +102,7 @@ describe('rights', () => {
     const server = await serve({ driver: memory(), port: 0, routes: dashboard() })
     onTestFinished(() => server.close())
     expect((await get(`${server.url}/dashboard/access`)).value).toEqual({ wantsToken: false })
-    expect((await get(`${server.url}/v1/grant`)).value).toMatchObject({ rights: ['evict', 'lock', 'look'] })
+    expect((await get(`${server.url}/v1/principal`)).value).toMatchObject({ rights: ['evict', 'lock', 'read'] })
   })
 })
 
@@ -270,7 +270,7 @@ test('the answers are as the OpenAPI document says', async () => {
     const validate = ajv.compile(schema ?? false)
     return validate(value) ? '' : ajv.errorsText(validate.errors)
   }
-  for (const path of ['/v1/grant', '/v1/locks', '/v1/cycles', '/dashboard/access']) {
+  for (const path of ['/v1/principal', '/v1/locks', '/v1/cycles', '/dashboard/access']) {
     expect(complaint(path, 'get', (await get(`${url}${path}`, tokenOf('all'))).value)).toBe('')
   }
   const eviction = await evict(url, { key, fence: await fenceOf(key), reason: 'test' }, tokenOf('all'))

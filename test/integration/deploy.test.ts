@@ -24,7 +24,7 @@ const [, port = ''] = /--port NUMBER\s+(\d+)/.exec(help) ?? []
 const endsWithinSeconds = (2 * resolveLimits().drainWithinMs) / 1000
 const unknownFlags = (words: readonly string[]): string[] =>
   words.filter((word) => word.startsWith('--') && !help.includes(`${word} `))
-const tokens = JSON.stringify([{ name: 'ci', token: 'c'.repeat(20), namespaces: '*', rights: ['lock', 'look'] }])
+const tokens = JSON.stringify([{ name: 'ci', token: 'c'.repeat(20), namespaces: '*', rights: ['lock', 'read'] }])
 
 const stages = stagesOf('Dockerfile')
 const image = stages.at(-1) as (typeof stages)[number]

@@ -33,7 +33,7 @@ const files = [
 function start(options: Partial<ServeOptions> = {}): Promise<LeaseholdServer> {
   return startServer({
     driver: sqlite({ file: file(), forOthers: true }),
-    tokens: [{ name: 'page', token, namespaces: '*', rights: ['lock', 'look', 'evict'] }],
+    tokens: [{ name: 'page', token, namespaces: '*', rights: ['lock', 'read', 'evict'] }],
     ...options,
   })
 }

@@ -19,7 +19,7 @@ beforeAll(async () => {
 async function storyIn(flags: readonly string[]): Promise<Story> {
   const server = await startServer({
     driver: sqlite({ file: file(), forOthers: true }),
-    tokens: [{ name: 'worker', token, namespaces: '*', rights: ['lock', 'look', 'evict'] }],
+    tokens: [{ name: 'worker', token, namespaces: '*', rights: ['lock', 'read', 'evict'] }],
   })
   const workerd = await Workerd.start(worker.code, flags)
   onTestFinished(() => workerd.stop())

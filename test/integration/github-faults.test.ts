@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { issue } from '../../src/core/contract/scope.ts'
 import type { Lease } from '../../src/index.ts'
-import { claimIn, claimText } from '../../src/drivers/github/claim-comment.ts'
-import { takeoverText } from '../../src/drivers/github/takeover-comment.ts'
+import { claimIn, claimCommentText } from '../../src/drivers/github/protocol/claim-comment.ts'
+import { takeoverText } from '../../src/drivers/github/protocol/takeover-comment.ts'
 import { claimOf } from '../support/claims.ts'
 import { contest } from '../support/github/contest.ts'
 import type { HubRequest } from '../support/github/fake-github.ts'
@@ -239,7 +239,7 @@ describe('a holder that comes back', () => {
     // As an edit that was on its way all the time would.
     const record = claimIn(scene.fake.comments.get(lease.fence)?.body ?? '')
     if (record === undefined) throw new Error('There is no claim.')
-    scene.fake.edit(lease.fence, claimText({ ...record, renewals: 99 }))
+    scene.fake.edit(lease.fence, claimCommentText({ ...record, renewals: 99 }))
     expect(await scene.run(first.locks.tryAcquire(issue(number)))).toBeNull()
     await scene.world.pass(60_000)
     expect(other.held).toBe(true)
@@ -296,15 +296,15 @@ test('leases last five minutes, heartbeats come every 30 s, and waiters ask afte
 test('a waiter asks after 1, 2, 4, 8 and then every 16 s, give or take a tenth', async () => {
   scene.fake.lagMs = 0
   const lease = await scene.run(first.locks.acquire(issue(number), { heartbeat: 'manual', ttl: '1h' }))
-  const lookedAt: number[] = []
+  const readAt: number[] = []
   scene.fake.fault = ({ method, url, headers }) => {
-    const isLook = method === 'GET' && url.includes('/comments') && headers['authorization']?.endsWith('of-second')
-    if (isLook === true) lookedAt.push(scene.world.now)
+    const isReading = method === 'GET' && url.includes('/comments') && headers['authorization']?.endsWith('of-second')
+    if (isReading === true) readAt.push(scene.world.now)
     return undefined
   }
   const waiting = second.locks.acquire(issue(number), { wait: '70s' })
   await expect(scene.run(waiting)).rejects.toMatchObject({ code: 'TIMEOUT' })
-  const pauses = lookedAt.map((at, index) => (at - (lookedAt[index - 1] ?? at)) / 1000)
+  const pauses = readAt.map((at, index) => (at - (readAt[index - 1] ?? at)) / 1000)
   // The first look is for who is there, those at the end are for leaving.
   const expected = [1, 2, 4, 8, 16, 16]
   for (const [index, seconds] of expected.entries()) {

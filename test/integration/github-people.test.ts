@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { issue } from '../../src/core/contract/scope.ts'
 import { forTask, type Mirror } from '../../src/drivers/github/driver.ts'
-import { claimIn } from '../../src/drivers/github/claim-comment.ts'
-import { documentIn } from '../../src/drivers/github/comment-text.ts'
+import { claimIn } from '../../src/drivers/github/protocol/claim-comment.ts'
+import { documentIn } from '../../src/drivers/github/protocol/comment-text.ts'
 import { Scene, startsAt } from '../support/github/scene.ts'
 
 let scene: Scene
@@ -182,8 +182,8 @@ describe('names', () => {
     expect(used).toEqual([1])
     expect(scene.fake.issues.get(1)).toMatchObject({ title: 'Lock: deploy' })
     expect(scene.fake.issues.get(1)?.labels).toContain('leasehold')
-    const late = await scene.worker('late')
-    await scene.run(late.locks.run('deploy', () => {}))
+    const timedOut = await scene.worker('late')
+    await scene.run(timedOut.locks.run('deploy', () => {}))
     expect(scene.fake.issues.get(4)).toBeUndefined()
   })
 

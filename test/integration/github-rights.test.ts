@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { issue } from '../../src/core/contract/scope.ts'
 import type { Lease } from '../../src/index.ts'
-import { claimIn, claimText } from '../../src/drivers/github/claim-comment.ts'
-import { takeoverText } from '../../src/drivers/github/takeover-comment.ts'
+import { claimIn, claimCommentText } from '../../src/drivers/github/protocol/claim-comment.ts'
+import { takeoverText } from '../../src/drivers/github/protocol/takeover-comment.ts'
 import { contest } from '../support/github/contest.ts'
 import type { Scene, Worker } from '../support/github/scene.ts'
 
@@ -48,8 +48,8 @@ describe('rights', () => {
     const { key } = own
     const ends = [{ comment: lease.fence, worker: 'first', held: true }]
     scene.fake.comment(number, 'stranger', takeoverText({ key, by: 'x', cause: 'forced', reason: 'x', at: 0, ends }))
-    scene.fake.comment(number, 'stranger', claimText({ ...own, id: 'forged', ttlMs: 3_600_000 }))
-    scene.fake.comment(number, 'stranger', claimText({ ...own, id: 'forged too', heldSince: 1 }))
+    scene.fake.comment(number, 'stranger', claimCommentText({ ...own, id: 'forged', ttlMs: 3_600_000 }))
+    scene.fake.comment(number, 'stranger', claimCommentText({ ...own, id: 'forged too', heldSince: 1 }))
     await scene.world.pass(120_000)
     expect(lease.held).toBe(true)
     await scene.run(lease.release())

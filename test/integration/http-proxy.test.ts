@@ -18,7 +18,7 @@ import { startServer } from '../support/started-server.ts'
 import { overFetch } from '../support/transports.ts'
 
 const token = 'secret-of-all-0123456789'
-const tokens: readonly TokenOptions[] = [{ name: 'all', token, namespaces: '*', rights: ['lock', 'look', 'evict'] }]
+const tokens: readonly TokenOptions[] = [{ name: 'all', token, namespaces: '*', rights: ['lock', 'read', 'evict'] }]
 const key = 'default/named:orders/42'
 
 async function nginx(servers: (port: number) => string): Promise<Nginx> {

@@ -42,7 +42,7 @@ const overSqlite: Harness = {
     const directory = mkdtempSync(path.join(tmpdir(), 'leasehold-http-'))
     let file = 1
     return servedBench({
-      make: () => sqlite({ file: path.join(directory, `${file}.sqlite`), forOthers: true, surroundings: { clock } }),
+      make: () => sqlite({ file: path.join(directory, `${file}.sqlite`), forOthers: true, environment: { clock } }),
       advance,
       lasts: true,
       async empty() {

@@ -180,12 +180,7 @@ describe('a session', () => {
     const driver = await open(schema)
     const holder = await locksOn(driver)
     const waiter = await locksOn(await open(schema))
-    const lease = await holder.acquire('a', { ttl: '60s' })
-    const waiting = waiter.acquire('a', { ttl: '60s' })
-    await eventually(async () => (await driver.list({})).keys[0]?.claims.length === 2, 'the waiter')
-    await terminateAll("query like 'listen%'")
-    await lease.release()
-    await (await waiting).release()
+    expect(await handOverMs(driver, holder, waiter, () => terminateAll("query like 'listen%'"))).toBeLessThan(1000)
   })
 
   test('is terminated between commit and answer, a hundred times: nothing is granted twice or left behind', async () => {
@@ -394,7 +389,7 @@ describe('a transaction pooler', () => {
     const schema = freshSchema()
     const bouncer = await PgBouncer.start(server.port, 'transaction')
     onTestFinished(() => bouncer.stop())
-    const [one, other] = await Promise.all([1, 2].map(async () => locksOn(await open(schema, {}, bouncer.url))))
+    const [first, second] = await Promise.all([1, 2].map(async () => locksOn(await open(schema, {}, bouncer.url))))
     let holding = 0
     let turns = 0
     const take = async (locks: Locks | undefined): Promise<void> => {
@@ -408,10 +403,38 @@ describe('a transaction pooler', () => {
         })
       }
     }
-    await Promise.all([take(one), take(other)])
+    await Promise.all([take(first), take(second)])
     expect(turns).toBe(20)
   })
+
+  test('hands a lock over in well under a second', async () => {
+    const schema = freshSchema()
+    const bouncer = await PgBouncer.start(server.port, 'transaction')
+    onTestFinished(() => bouncer.stop())
+    const driver = await open(schema, {}, bouncer.url)
+    const waiter = await locksOn(await open(schema, {}, bouncer.url))
+    expect(await handOverMs(driver, await locksOn(driver), waiter)).toBeLessThan(1000)
+  })
 })
+
+/** How long after its release a lock of a minute is handed over to another client, whose only other way is to ask at the end of that minute. */
+async function handOverMs(
+  driver: LockDriver,
+  holder: Locks,
+  waiter: Locks,
+  beforehand: () => Promise<void> = async () => {},
+): Promise<number> {
+  const lease = await holder.acquire('a', { ttl: '60s' })
+  const waiting = waiter.acquire('a', { ttl: '60s' })
+  await eventually(async () => (await driver.list({})).keys[0]?.claims.length === 2, 'the waiter')
+  await beforehand()
+  await lease.release()
+  const releasedAt = performance.now()
+  const next = await waiting
+  const handedOverAt = performance.now()
+  await next.release()
+  return handedOverAt - releasedAt
+}
 
 describe('time and room', () => {
   test('a thousand waiters share a pool of two, each is served in its turn', async () => {

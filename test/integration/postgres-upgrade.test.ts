@@ -22,7 +22,7 @@ async function makeEarlier(schema: string): Promise<void> {
     create type ${schema}.request as (
       op text, key text, id text, ttl_ms bigint, fence bigint, reason text, plain boolean, tries boolean, max_hold_ms bigint,
       runner text, claim json);
-    drop type ${schema}.step cascade;
+    drop type ${schema}.draft cascade;
     create type ${schema}.step as (key text, now_ms bigint, last_fence bigint, status jsonb);
     create function ${schema}.carry_out(request ${schema}.request, sender text) returns json language sql as 'select null::json';
     create function ${schema}.promote(step ${schema}.step) returns ${schema}.step language sql as 'select step';

@@ -168,7 +168,7 @@ describe('renewals of one batch', () => {
     const fences = await driver.send([claim('a', 'holder'), claim('b', 'holder')])
     await other.send(['a', 'b'].map((key) => ({ op: 'renew', key, id: 'holder', ttlMs })))
     await driver.send([{ op: 'evict', key: 'a', fence: fenceOf(fences[0]), reason: 'stuck' }])
-    await eventually(() => received.length > 0, 'The news')
+    await eventually(() => received.length > 0, 'The notification')
     expect(received).toEqual(['a absent'])
     await other.close()
   })

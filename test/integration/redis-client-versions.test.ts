@@ -100,7 +100,7 @@ describe.each(libraries)('a Cluster over $name', (library) => {
       driver.listen?.((_key, id) => received.push(id))
       await driver.send([{ op: 'claim', claim: claimOf('waiter', 'orders/0') }])
       await driver.send([{ op: 'release', key: 'orders/0', id: 'orders/0' }])
-      await eventually(() => received.includes('waiter'), 'The news')
+      await eventually(() => received.includes('waiter'), 'The notification')
       const move = await SlotMove.begin(cluster, `{${hashTagOf('orders/1')}}`)
       await move.move(/k:orders\/1$/)
       const renewal = { op: 'renew', key: 'orders/1', id: 'orders/1', ttlMs: 20_000 } as const

@@ -36,7 +36,7 @@ async function openLocks(url: string): Promise<Locks> {
 }
 
 const tokensOf = (token: string): string =>
-  JSON.stringify([{ name: 'ci', token, namespaces: ['default'], rights: ['lock', 'look'] }])
+  JSON.stringify([{ name: 'ci', token, namespaces: ['default'], rights: ['lock', 'read'] }])
 
 function writeTokens(text: string, mode = 0o600): string {
   const file = path.join(workshop.directory, 'tokens.json')

@@ -5,14 +5,14 @@ import { connect as connectSocket } from 'node:net'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { events, text, type EventSource, type Route } from '../../src/server/index.ts'
+import { events, text, type EventFeed, type Route } from '../../src/server/index.ts'
 import { get } from '../support/called.ts'
 import { eventually } from '../support/eventually.ts'
 import { makePrivateCa } from '../support/private-ca.ts'
 import { startServer } from '../support/started-server.ts'
 
-function streamRoute(place: string, attach: EventSource['attach']): Route {
-  return { method: 'GET', path: place, right: 'look', summary: 'A test.', handle: () => events({ attach }) }
+function streamRoute(place: string, attach: EventFeed['attach']): Route {
+  return { method: 'GET', path: place, right: 'read', summary: 'A test.', handle: () => events({ attach }) }
 }
 
 async function streamsUnderWay(url: string): Promise<string | undefined> {
@@ -55,7 +55,7 @@ test('an answer that is not read is not kept', async () => {
   const long: Route = {
     method: 'GET',
     path: '/long',
-    right: 'look',
+    right: 'read',
     summary: 'A test.',
     handle({ signal }) {
       signal.addEventListener('abort', () => (gone = true))

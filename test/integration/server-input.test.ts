@@ -4,7 +4,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Claim, LockDriver } from '../../src/core/contract/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
-import { serve, type LeaseholdServer, type Limits, type ServeOptions } from '../../src/server/index.ts'
+import { serve, type LeaseholdServer, type ServerLimits, type ServeOptions } from '../../src/server/index.ts'
 import { get, post, postRequests } from '../support/called.ts'
 import { claimOf } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
@@ -120,8 +120,10 @@ describe('a request that makes no sense is INVALID, and the answer says where', 
 
   test('a session that anybody could guess', async () => {
     const { url } = await startServer()
-    expect(await get(`${url}/v1/news`, undefined, { 'leasehold-session': 'short' })).toMatchObject({ status: 400 })
-    expect(await get(`${url}/v1/news`)).toMatchObject({ status: 400 })
+    expect(await get(`${url}/v1/notifications`, undefined, { 'leasehold-session': 'short' })).toMatchObject({
+      status: 400,
+    })
+    expect(await get(`${url}/v1/notifications`)).toMatchObject({ status: 400 })
   })
 
   test('other paths and methods', async () => {
@@ -177,7 +179,7 @@ test('whatever is posted, the server neither fails nor falls', { timeout: 60_000
 })
 
 describe('there is a limit', () => {
-  const limited = (limits: Partial<Limits>, options: Partial<ServeOptions> = {}): Promise<LeaseholdServer> =>
+  const limited = (limits: Partial<ServerLimits>, options: Partial<ServeOptions> = {}): Promise<LeaseholdServer> =>
     startServer({ ...options, limits })
 
   test('to the length of a body, told or not', async () => {
@@ -238,9 +240,9 @@ describe('there is a limit', () => {
     }
     const { url } = await limited({ callsMax: 1, streamsMax: 1 }, { driver })
     const session = { 'leasehold-session': 'a'.repeat(22) }
-    const stream = await fetch(`${url}/v1/news`, { headers: session })
+    const stream = await fetch(`${url}/v1/notifications`, { headers: session })
     expect(stream.status).toBe(200)
-    const second = await get(`${url}/v1/news`, undefined, session)
+    const second = await get(`${url}/v1/notifications`, undefined, session)
     expect(second).toMatchObject({ status: 429, value: { error: { code: 'UNAVAILABLE', reason: 'busy' } } })
     const first = get(`${url}/v1/keys`)
     let refused = await get(`${url}/v1/store`)
@@ -279,7 +281,7 @@ test('streams asked for one behind the other end with their connection', async (
   const underWay = async (): Promise<string | undefined> =>
     /streams_under_way (\d+)/.exec((await get(`${url}/metrics`)).text)?.[1]
   const socket = connectSocket(Number(new URL(url).port), '127.0.0.1')
-  const call = `GET /v1/news HTTP/1.1\r\nhost: localhost\r\nleasehold-session: ${'a'.repeat(22)}\r\n\r\n`
+  const call = `GET /v1/notifications HTTP/1.1\r\nhost: localhost\r\nleasehold-session: ${'a'.repeat(22)}\r\n\r\n`
   socket.write(call.repeat(20))
   await once(socket, 'data')
   await eventually(async () => Number(await underWay()) > 0, 'a stream')

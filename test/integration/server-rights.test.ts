@@ -13,11 +13,11 @@ import { startServer } from '../support/started-server.ts'
 const tokenOf = (name: string): string => `secret-of-${name}-0123456789`
 
 const tokens: readonly TokenOptions[] = [
-  { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'look', 'evict'] },
-  { name: 'worker', token: tokenOf('worker'), namespaces: ['billing'], rights: ['lock', 'look'] },
-  { name: 'viewer', token: tokenOf('viewer'), namespaces: ['billing'], rights: ['look'] },
+  { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'read', 'evict'] },
+  { name: 'worker', token: tokenOf('worker'), namespaces: ['billing'], rights: ['lock', 'read'] },
+  { name: 'viewer', token: tokenOf('viewer'), namespaces: ['billing'], rights: ['read'] },
   { name: 'warden', token: tokenOf('warden'), namespaces: ['billing'], rights: ['evict'] },
-  { name: 'stranger', token: tokenOf('stranger'), namespaces: ['other'], rights: ['lock', 'look', 'evict'] },
+  { name: 'stranger', token: tokenOf('stranger'), namespaces: ['other'], rights: ['lock', 'read', 'evict'] },
   { name: 'hashed', sha256: sha256(tokenOf('hashed')), namespaces: ['billing'], rights: ['lock'] },
 ]
 
@@ -41,7 +41,7 @@ const routes: readonly (readonly [
 ])[] = [
   ['POST /v1/requests', 'viewer', (url, token) => postRequests(url, [{ op: 'claim', claim: claimOf(key) }], token)],
   ['GET /v1/keys', 'hashed', (url, token) => get(`${url}/v1/keys?key=${key}`, token)],
-  ['GET /v1/news', 'viewer', (url, token) => get(`${url}/v1/news`, token, session)],
+  ['GET /v1/notifications', 'viewer', (url, token) => get(`${url}/v1/notifications`, token, session)],
   ['GET /metrics', 'hashed', (url, token) => get(`${url}/metrics`, token)],
 ]
 
@@ -146,10 +146,10 @@ describe('a token', () => {
 
   test('that is replaced is not known any more, and streams end', async () => {
     const server = await start()
-    const stream = await fetch(`${server.url}/v1/news`, {
+    const stream = await fetch(`${server.url}/v1/notifications`, {
       headers: { authorization: `Bearer ${tokenOf('worker')}`, ...session },
     })
-    server.replaceTokens([{ name: 'new', token: tokenOf('new'), namespaces: '*', rights: ['look'] }])
+    server.replaceTokens([{ name: 'new', token: tokenOf('new'), namespaces: '*', rights: ['read'] }])
     await stream.text()
     expect(await get(`${server.url}/v1/store`, tokenOf('worker'))).toMatchObject({ status: 401 })
     expect(await get(`${server.url}/v1/store`, tokenOf('new'))).toMatchObject({ status: 200 })

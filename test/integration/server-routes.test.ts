@@ -73,7 +73,7 @@ describe('ids', () => {
     const driver = memory()
     const server = await startServer({
       driver,
-      tokens: [{ name: 'all', token: 'a'.repeat(20), namespaces: '*', rights: ['lock', 'look', 'evict'] }],
+      tokens: [{ name: 'all', token: 'a'.repeat(20), namespaces: '*', rights: ['lock', 'read', 'evict'] }],
     })
     const { url } = server
     const token = 'a'.repeat(20)
@@ -100,7 +100,7 @@ describe('ids', () => {
     )
     for (const path of ['/v1/store', '/metrics', '/healthz', '/openapi.json', '/nothing'])
       await noted(get(url + path, token))
-    const stream = await fetch(`${url}/v1/news`, {
+    const stream = await fetch(`${url}/v1/notifications`, {
       headers: { authorization: `Bearer ${token}`, 'leasehold-session': 'b'.repeat(22) },
     })
     await noted(postRequests(url, [{ op: 'release', key, id: 'secret-waiter' }], token))
@@ -156,7 +156,7 @@ describe('notifications', () => {
     const route: Route = {
       method: 'GET',
       path: '/flood',
-      right: 'look',
+      right: 'read',
       summary: 'A test.',
       handle: () => ({
         status: 200,
@@ -227,7 +227,7 @@ test('a newer stream of a session takes the place of an older one, and one that 
 test('an older stream of a session ends when there is a newer one', async () => {
   const { url } = await startServer()
   const open = (session: string): Promise<Response> =>
-    fetch(`${url}/v1/news`, { headers: { 'leasehold-session': session.repeat(22) } })
+    fetch(`${url}/v1/notifications`, { headers: { 'leasehold-session': session.repeat(22) } })
   const [older, other] = [await open('a'), await open('b')]
   const newer = await open('a')
   expect(await older.text()).toBe(':\n\n')
@@ -275,7 +275,7 @@ describe('the OpenAPI document', () => {
 
   test('describes every route, in schemas that are schemas', async () => {
     const { url } = await startServer({
-      routes: [{ method: 'GET', path: '/mine', right: 'look', summary: 'Mine.', handle: () => json({}) }],
+      routes: [{ method: 'GET', path: '/mine', right: 'read', summary: 'Mine.', handle: () => json({}) }],
     })
     const { document } = await documentOf(url)
     expect(document.openapi).toBe('3.1.0')
@@ -365,7 +365,7 @@ describe('operators see', () => {
       { op: 'claim', claim: claimOf(key) },
     ])
     await post(`${url}/v1/requests`, 'no json')
-    const stream = await fetch(`${url}/v1/news`, { headers: { 'leasehold-session': 'a'.repeat(22) } })
+    const stream = await fetch(`${url}/v1/notifications`, { headers: { 'leasehold-session': 'a'.repeat(22) } })
     const { text, headers } = await get(`${url}/metrics`)
     await stream.body?.cancel()
     expect(headers.get('content-type')).toBe('text/plain; version=0.0.4; charset=utf-8')
@@ -389,7 +389,7 @@ describe('operators see', () => {
     driver.list = () => Promise.reject(new Error('gone'))
     const { url } = await startServer({
       driver,
-      tokens: [{ name: 'a', token: 'a'.repeat(16), namespaces: '*', rights: ['look'] }],
+      tokens: [{ name: 'a', token: 'a'.repeat(16), namespaces: '*', rights: ['read'] }],
     })
     const answer = await get(`${url}/healthz`)
     expect(answer).toMatchObject({ status: 503, value: { error: { code: 'UNAVAILABLE', reason: 'store' } } })
@@ -424,7 +424,7 @@ describe('operators see', () => {
     time.block(60_000)
     expect(await get(`${url}/v1/keys`)).toMatchObject({ status: 503 })
     expect(complaints.slice(1)).toEqual([
-      'the store failed: UNAVAILABLE: Nobody answers. (4 times since this was last told)',
+      'the store failed: UNAVAILABLE: Nobody answers. (4 times since the last such line)',
     ])
   })
 
@@ -451,7 +451,7 @@ describe('a server that closes', () => {
       await close()
     }
     const server = await startServer({ driver })
-    const stream = await fetch(`${server.url}/v1/news`, { headers: { 'leasehold-session': 'a'.repeat(22) } })
+    const stream = await fetch(`${server.url}/v1/notifications`, { headers: { 'leasehold-session': 'a'.repeat(22) } })
     const call = postRequests(server.url, [{ op: 'claim', claim: claimOf(key) }])
     await eventually(() => sends.length > 0, 'the call')
     const closing = server.close()

@@ -1,7 +1,7 @@
 /** What a caller may send or ask for, in front of real stores: none of it is to reach further than its token. */
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Claim, KeyPage, Request, Runner } from '../../src/core/contract/driver.ts'
-import { Keyspace } from '../../src/drivers/redis/keyspace.ts'
+import { RedisKeyspace } from '../../src/drivers/redis/keyspace.ts'
 import { connect } from '../../src/index.ts'
 import { serve, type LeaseholdServer, type TokenOptions } from '../../src/server/index.ts'
 import { dashboard } from '../../src/server/operators.ts'
@@ -16,8 +16,8 @@ afterAll(() => Promise.all([redisServer.stop(), postgresServer.destroy()]))
 
 const tokenOf = (name: string): string => `secret-of-${name}-0123456789`
 const tokens: readonly TokenOptions[] = [
-  { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'look', 'evict'] },
-  { name: 'worker', token: tokenOf('worker'), namespaces: ['billing'], rights: ['lock', 'look'] },
+  { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'read', 'evict'] },
+  { name: 'worker', token: tokenOf('worker'), namespaces: ['billing'], rights: ['lock', 'read'] },
 ]
 
 async function start(store: string): Promise<LeaseholdServer> {
@@ -32,7 +32,7 @@ describe('a listing of Redis', () => {
     const [own, foreign] = ['billing/named:invoice', 'payroll/named:salaries'] as const
     const claims = [own, foreign].map((key) => ({ op: 'claim', claim: claimOf(key) }) as const)
     await postRequests(url, claims, tokenOf('all'))
-    const names = [own, foreign].map((key) => new Keyspace('leasehold:').record(key))
+    const names = [own, foreign].map((key) => new RedisKeyspace('leasehold:').record(key))
     const place = encodeURIComponent(JSON.stringify(['', 'end', [...names, null, 7]]))
     const listed = await get(`${url}/v1/keys?prefix=billing/&after=${place}`, tokenOf('worker'))
     expect(listed.status).toBe(200)

@@ -95,9 +95,9 @@ describe('a place that cannot be written', () => {
   })
 
   test('is named as network-file-system where machines would share it', async () => {
-    const surroundings: Partial<SqliteEnvironment> = { fileSystemType: () => 0x6969 }
-    await refusedAs('network-file-system', { surroundings })
-    const asked = await driver({ file: file(), surroundings, networkFileSystem: true })
+    const environment: Partial<SqliteEnvironment> = { fileSystemType: () => 0x6969 }
+    await refusedAs('network-file-system', { environment })
+    const asked = await driver({ file: file(), environment, networkFileSystem: true })
     expect(await claim(asked, claimOf('a'))).toMatchObject({ state: 'held' })
   })
 
@@ -214,8 +214,8 @@ test('waiters are woken by polling where fs.watch fails', async () => {
   const watch = () => {
     throw Object.assign(new Error('too many watchers'), { code: 'EMFILE' })
   }
-  const one = await driver({ file: file(), surroundings: { watch } })
-  const other = await driver({ file: file(), surroundings: { watch } })
+  const one = await driver({ file: file(), environment: { watch } })
+  const other = await driver({ file: file(), environment: { watch } })
   const held = claimOf('a')
   const waiting = claimOf('a')
   const received: unknown[] = []

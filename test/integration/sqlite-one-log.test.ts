@@ -41,7 +41,7 @@ describe.runIf(isLinux)('a process keeps its locks on the file', () => {
       await driver.open()
       parentPort.once('message', () => driver.close())
       parentPort.postMessage('open')`
-    const module = new URL('../../.build/src/drivers/sqlite.js', import.meta.url).href
+    const module = new URL('../../.build/src/drivers/sqlite/driver.js', import.meta.url).href
     for (let round = 0; round < 8; round += 1) {
       const made = file(`round-${round}.sqlite`)
       const start = new SharedArrayBuffer(4)

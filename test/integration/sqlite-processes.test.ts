@@ -129,7 +129,7 @@ test('a process in another pid namespace is not taken for dead', async ({ skip }
     skip('unshare needs root and Linux')
   }
   const own = await driver({ file: file() })
-  const program = `import('${process.cwd()}/.build/src/drivers/sqlite.js').then(async ({ sqlite }) => {
+  const program = `import('${process.cwd()}/.build/src/drivers/sqlite/driver.js').then(async ({ sqlite }) => {
     const driver = sqlite({ file: process.argv[1] })
     await driver.open()
     const [status] = await driver.send([{ op: 'claim', claim: JSON.parse(process.argv[2]) }])
@@ -156,7 +156,7 @@ test('a live process in a time namespace, whose start time reads otherwise there
   }
   const own = await driver({ file: file() })
   expect(await claim(own, claimOf('here', { ttlMs: 60_000 }))).toMatchObject({ state: 'held' })
-  const program = `import('${process.cwd()}/.build/src/drivers/sqlite.js').then(async ({ sqlite }) => {
+  const program = `import('${process.cwd()}/.build/src/drivers/sqlite/driver.js').then(async ({ sqlite }) => {
     const driver = sqlite({ file: process.argv[1] })
     for (const text of process.argv.slice(2)) {
       const [status] = await driver.send([{ op: 'claim', claim: JSON.parse(text) }])
@@ -181,7 +181,7 @@ test('a live process in a time namespace, whose start time reads otherwise there
 })
 
 test('nothing of a driver keeps its process alive', () => {
-  const program = `import('${process.cwd()}/.build/src/drivers/sqlite.js').then(async ({ sqlite }) => {
+  const program = `import('${process.cwd()}/.build/src/drivers/sqlite/driver.js').then(async ({ sqlite }) => {
     const driver = sqlite({ file: process.argv[1] })
     await driver.open()
     driver.listen(() => {})

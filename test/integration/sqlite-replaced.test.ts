@@ -120,7 +120,7 @@ describe('the age of the data', () => {
   }
 
   test('counts from when the file was made, and from anew when it was deleted', async () => {
-    const first = await driver({ file: file(), surroundings: hourAgo })
+    const first = await driver({ file: file(), environment: hourAgo })
     expect(await ageOf(first)).toBeLessThan(60_000)
     const second = await driver({ file: file() })
     // As long as this machine has been up, at most.
@@ -131,7 +131,7 @@ describe('the age of the data', () => {
   })
 
   test('counts from anew for a copy, whose claims have their full ttl from then on', async () => {
-    const first = await driver({ file: file(), surroundings: hourAgo })
+    const first = await driver({ file: file(), environment: hourAgo })
     const held = claimOf('a', { ttlMs: 60_000 })
     await claim(first, held)
     backUp()

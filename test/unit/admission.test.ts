@@ -111,7 +111,7 @@ describe('time', () => {
     play.claim('two', { ...shared, ttlMs: 10 })
     play.now += 10
     const again: Request = { op: 'claim', claim: claimOf('one', { ...shared, ttlMs: 10 }) }
-    expect(play.turn(again).verdict.status).toEqual({ state: 'absent', reason: 'expired' })
+    expect(play.turn(again).decision.status).toEqual({ state: 'absent', reason: 'expired' })
     expect(play.state.ended?.id).toBe('two')
   })
 })

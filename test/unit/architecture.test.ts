@@ -2,6 +2,7 @@ import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import { describe, expect, test } from 'vitest'
+import { stronglyConnected } from '../../src/core/rule/wait-for-graph.ts'
 
 /** Which parts of src a part may import, besides itself. A request flows one way: `api → core ← drivers`. */
 const mayImport: Record<string, readonly string[]> = {
@@ -20,6 +21,16 @@ const mayImport: Record<string, readonly string[]> = {
   edge: ['api', 'core', 'drivers'],
   web: ['api', 'core', 'drivers', 'exports.ts'],
   testing: ['api', 'core', 'drivers', 'web-locks', 'index.ts'],
+}
+
+/** Which rooms of core a room may import, besides itself and the files beside the rooms. See their README.md. */
+const coreRooms: Record<string, readonly string[]> = {
+  machine: [],
+  time: ['machine'],
+  contract: ['machine', 'time'],
+  rule: ['contract'],
+  client: ['contract', 'time'],
+  wire: ['contract', 'time'],
 }
 
 /** The one place that turns a connection URL into a driver, and so the only one outside drivers that knows them. */
@@ -48,7 +59,17 @@ function importsOf(file: string): string[] {
   return [...specifiers].map(([, specifier = '']) => path.posix.join(path.posix.dirname(file), specifier))
 }
 
-/** `core` for `src/api/client/waiter.ts`, `index.ts` for `src/index.ts`. */
+/** The imports of {@link importsOf} that are left when types are gone. */
+function runTimeImportsOf(file: string): string[] {
+  const text = readFileSync(file, 'utf8')
+  const statements = text.matchAll(/^(?:import|export)\s(?!type\b)([^'"`;]*?)\bfrom\s+'(\.{1,2}\/[^']+)'/gm)
+  const sideEffects = text.matchAll(/^import()\s+'(\.{1,2}\/[^']+)'/gm)
+  return [...statements, ...sideEffects]
+    .filter(([, names = '']) => !/^\{(?:\s*type\b[^,}]*,?)+\s*\}\s*$/.test(names))
+    .map(([, , specifier = '']) => path.posix.join(path.posix.dirname(file), specifier))
+}
+
+/** `api` for `src/api/client/acquirer.ts`, `index.ts` for `src/index.ts`. */
 function partOf(file: string): string {
   return file.split('/')[1] ?? ''
 }
@@ -65,6 +86,140 @@ describe('imports', () => {
       const allowed = [part, ...(mayImport[part] ?? []), ...(connectsDrivers.test(file) ? ['drivers'] : [])]
       return importsOf(file)
         .filter((target) => !allowed.includes(partOf(target)))
+        .map((target) => `${file} imports ${target}`)
+    })
+    expect(wrong).toEqual([])
+  })
+
+  test('every room of core says who lives there, and imports only the rooms it may', () => {
+    const inCore = sources.filter((file) => partOf(file) === 'core')
+    const roomOf = (file: string): string => file.split('/').slice(2, -1)[0] ?? ''
+    const rooms = [...new Set(inCore.map(roomOf))].filter((room) => room !== '')
+    expect(rooms.filter((room) => !existsSync(`src/core/${room}/README.md`))).toEqual([])
+    const wrong = inCore.flatMap((file) => {
+      const room = roomOf(file)
+      const allowed = ['', room, ...(coreRooms[room] ?? [])]
+      const imports = room === '' ? runTimeImportsOf(file) : importsOf(file)
+      return imports.filter((target) => !allowed.includes(roomOf(target))).map((target) => `${file} imports ${target}`)
+    })
+    expect(wrong).toEqual([])
+  })
+
+  test('no modules import each other in a cycle at run time', () => {
+    const componentOf = stronglyConnected(sources, (file) => runTimeImportsOf(file).filter((each) => existsSync(each)))
+    const cycles = new Set([...componentOf.values()].filter((members) => members.length > 1))
+    expect([...cycles].map((members) => members.toSorted().join(' '))).toEqual([])
+  })
+})
+
+describe('names', () => {
+  test('no name that core exports stands for two things', () => {
+    const modules = new Map<string, string[]>()
+    for (const file of sources.filter((each) => partOf(each) === 'core' && !each.endsWith('-commonjs.ts'))) {
+      const exported = readFileSync(file, 'utf8').matchAll(
+        /^export (?:declare |abstract |async )*(?:class|interface|type|function\*?|const|let|enum) (\w+)/gm,
+      )
+      for (const [, name = ''] of exported) modules.set(name, [...(modules.get(name) ?? []), file])
+    }
+    const doubled = [...modules].filter(([, files]) => files.length > 1)
+    expect(doubled).toEqual([])
+  })
+})
+
+/** The rooms of src/api that a room may import at run time, besides itself; `options.ts` is open to all. Types may be of any room. */
+const apiRooms: Record<string, readonly string[]> = {
+  client: ['lease', 'owners', 'operators'],
+  lease: ['client'],
+  owners: ['lease'],
+  operators: ['client'],
+  primitives: ['client', 'lease', 'owners', 'operators'],
+  heartbeat: ['stores'],
+  stores: [],
+}
+
+describe('rooms of the api', () => {
+  const files = sources.filter((file) => file.startsWith('src/api/'))
+  const imports = new Map(
+    files.map((file) => [file, runTimeImportsOf(file).filter((target) => files.includes(target))]),
+  )
+
+  /** `client` for `src/api/client/acquisition.ts`, undefined for what is published beside the rooms. */
+  function roomOf(file: string): string | undefined {
+    return file.split('/').length > 3 ? file.split('/')[2] : undefined
+  }
+
+  test('every room has its rule, and says at its door who lives there', () => {
+    const rooms = [...new Set(files.map(roomOf))].filter((room) => room !== undefined)
+    expect(rooms.toSorted()).toEqual(Object.keys(apiRooms).toSorted())
+    expect(rooms.filter((room) => !existsSync(`src/api/${room}/README.md`))).toEqual([])
+  })
+
+  test('a room imports only the rooms it may', () => {
+    const wrong = [...imports].flatMap(([file, targets]) => {
+      const room = roomOf(file)
+      if (room === undefined) return []
+      const allowed = [room, ...(apiRooms[room] ?? [])]
+      const isAllowed = (target: string): boolean =>
+        target === 'src/api/options.ts' || allowed.includes(roomOf(target) ?? '')
+      return targets.filter((target) => !isAllowed(target)).map((target) => `${file} imports ${target}`)
+    })
+    expect(wrong).toEqual([])
+  })
+
+  test('no file imports itself at run time, by whatever way round', () => {
+    expect(imports.size).toBeGreaterThan(30)
+    const reaches = (from: string, to: string, seen = new Set<string>()): boolean =>
+      (imports.get(from) ?? []).some((target) => {
+        if (target === to) return true
+        if (seen.has(target)) return false
+        seen.add(target)
+        return reaches(target, to, seen)
+      })
+    expect(files.filter((file) => reaches(file, file))).toEqual([])
+  })
+
+  test('no name is exported by two files', () => {
+    const exported = new Map<string, string[]>()
+    for (const file of files) {
+      const names = readFileSync(file, 'utf8').matchAll(
+        /^export (?:async )?(?:class|interface|type|function\*?|const|let) (\w+)/gm,
+      )
+      // Overloads of a function are one name of one file.
+      for (const name of new Set([...names].map(([, found = '']) => found))) {
+        exported.set(name, [...(exported.get(name) ?? []), file])
+      }
+    }
+    expect([...exported].filter(([, places]) => places.length > 1)).toEqual([])
+  })
+})
+
+// ---- the rooms of the server
+
+/** Which rooms of the server a room may import, besides itself and `core`. Files at the top may import all of them. */
+const serverRooms: Record<string, readonly string[]> = {
+  contract: [],
+  auth: ['contract'],
+  store: ['contract', 'api', 'telemetry'],
+  http: ['contract', 'auth', 'store', 'api'],
+  routes: ['contract', 'auth', 'store', 'telemetry'],
+  operators: ['contract', 'auth', 'store', 'api', 'dashboard'],
+}
+
+describe('the rooms of the server', () => {
+  const files = sources.filter((file) => /^src\/server\/[^/]+\//.test(file))
+  const roomOf = (file: string): string => (partOf(file) === 'server' ? (file.split('/')[2] ?? '') : partOf(file))
+
+  test('each says at its door who lives there', () => {
+    const rooms = [...new Set(files.map(roomOf))]
+    expect(rooms.toSorted()).toEqual(Object.keys(serverRooms).toSorted())
+    expect(rooms.filter((room) => !existsSync(`src/server/${room}/README.md`))).toEqual([])
+  })
+
+  test('import only what their README says', () => {
+    const wrong = files.flatMap((file) => {
+      const allowed = [roomOf(file), 'core', ...(serverRooms[roomOf(file)] ?? [])]
+      return importsOf(file)
+        .filter((target) => !allowed.includes(roomOf(target)))
         .map((target) => `${file} imports ${target}`)
     })
     expect(wrong).toEqual([])

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { bootIdentity, guessedBoot, guessedClock, linuxBoot, parseOffset } from '../../src/core/machine/boot.ts'
-import { isGone, namespaceOf, newStamp, stampText, parseStamp } from '../../src/core/machine/liveness.ts'
+import { hasProcessEnded, pidNamespaceOf, newStamp, stampText, parseStamp } from '../../src/core/machine/liveness.ts'
 
 const bootId = '0b0e8a3c-1f6e-4a7e-9d1c-2f5a6c7d8e9f\n'
 
@@ -19,13 +19,13 @@ test('a container with a clock of its own is another boot', () => {
 
 test('a container that counts from another boot is in another namespace, whose stamps prove nothing here', () => {
   const offset = parseOffset(offsets('0         0', '-100000         7'), 'boottime')
-  const there = newStamp('boot', { namespace: namespaceOf('4026531836', offset), pid: 1, started: 10_000_100 })
-  const here = newStamp('boot', { namespace: namespaceOf('4026531836', ''), pid: 2, started: 20 })
+  const there = newStamp('boot', { namespace: pidNamespaceOf('4026531836', offset), pid: 1, started: 10_000_100 })
+  const here = newStamp('boot', { namespace: pidNamespaceOf('4026531836', ''), pid: 2, started: 20 })
   expect(parseStamp(stampText(there))).toEqual(there)
   const gone = { stat: () => undefined, exists: () => false }
-  expect(isGone(there, here, gone)).toBe(false)
-  expect(isGone(here, there, gone)).toBe(false)
-  expect(isGone({ ...here, pid: 3 }, here, gone)).toBe(true)
+  expect(hasProcessEnded(there, here, gone)).toBe(false)
+  expect(hasProcessEnded(here, there, gone)).toBe(false)
+  expect(hasProcessEnded({ ...here, pid: 3 }, here, gone)).toBe(true)
 })
 
 test('a guessed boot stays the same while the machine runs', () => {

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ClaimStatus } from '../../src/core/contract/driver.ts'
-import { inTime, timeLimit, within } from '../../src/core/time/bounded.ts'
+import { inTime, timeLimit, settledWithin } from '../../src/core/time/bounded.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { createLocks } from '../../src/index.ts'
@@ -50,7 +50,7 @@ describe('a call that is answered in time, while the event loop is blocked for l
     expect(await inTime(100, asked, late)).toBe('answer')
     await beforeTimers()
     const again = Promise.resolve().then(() => askAndBlock(400))
-    expect(await within(systemEnvironment(), 100, again)).toBe('answer')
+    expect(await settledWithin(systemEnvironment(), 100, again)).toBe('answer')
   })
 
   test('is no reason to give up waiting for a lock', async () => {
@@ -71,7 +71,7 @@ describe('a limit of time', () => {
   test('is reached, and says after how many whole milliseconds', async () => {
     const never = new Promise<never>(() => {})
     await expect(inTime(20.4, never, (milliseconds) => new Error(`${milliseconds} ms`))).rejects.toThrow('20 ms')
-    expect(await within(systemEnvironment(), 20, never)).toBeUndefined()
+    expect(await settledWithin(systemEnvironment(), 20, never)).toBeUndefined()
   })
 
   test('that is cancelled is not reached, also when its time has come', async () => {

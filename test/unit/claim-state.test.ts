@@ -4,8 +4,8 @@ import {
   begin,
   step,
   wakeAt,
-  type Effect,
-  type Event,
+  type ClaimEffect,
+  type ClaimEvent,
   type ClaimState,
   type RenewalPolicy,
 } from '../../src/core/client/claim-step.ts'
@@ -20,7 +20,7 @@ const unknown: ClaimStatus = { state: 'unknown', error: new Error('no route') }
 /** Plays events on one claim and gathers what it wanted done. */
 class Player {
   state: ClaimState
-  effects: Effect[]
+  effects: ClaimEffect[]
 
   constructor(changes: { claim?: Partial<Claim>; terms?: Partial<RenewalPolicy> } = {}) {
     const [state, effects] = begin({ ...claim, ...changes.claim }, { ...terms, ...changes.terms }, 0)
@@ -28,7 +28,7 @@ class Player {
     this.effects = [...effects]
   }
 
-  play(event: Event): this {
+  play(event: ClaimEvent): this {
     const [state, effects] = step(this.state, event)
     this.state = state
     this.effects = [...effects]

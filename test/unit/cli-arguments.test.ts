@@ -117,9 +117,9 @@ test.each([
 })
 
 test('a wrong option is told before the store is asked', async () => {
-  const { leasehold, surroundings } = desk()
+  const { leasehold, context } = desk()
   let connections = 0
-  surroundings.connect = () => Promise.reject(new Error(`connection ${(connections += 1)}`))
+  context.connect = () => Promise.reject(new Error(`connection ${(connections += 1)}`))
   for (const option of ['--ttl', '--wait', '--max-hold', '--kill-after', '--on-conflict']) {
     expect(await leasehold('run', 'a', option, 'wrong', '--', 'true')).toBe(64)
   }

@@ -262,10 +262,10 @@ describe('bench', () => {
   })
 
   test('shows the table at a terminal in lines of its own', async () => {
-    const { leasehold, surroundings } = desk()
+    const { leasehold, context } = desk()
     let screen = ''
-    surroundings.messages = messagesTo((text) => (screen += text), { columns: 80 })
-    surroundings.print = (text) => (screen += text)
+    context.messages = messagesTo((text) => (screen += text), { columns: 80 })
+    context.print = (text) => (screen += text)
     expect(await leasehold('bench', '--for', '5ms', '--locks', '2', '--clients', '2')).toBe(0)
     expect(screen.replaceAll('\u001b', 'ESC')).toMatch(/: done\rESC\[2K +a second +median +99 %\n/)
   })

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { runCommandLine } from '../../src/cli/command-line.ts'
-import type { Surroundings } from '../../src/cli/command.ts'
+import type { CommandContext } from '../../src/cli/command.ts'
 import { messagesTo } from '../../src/cli/output/messages.ts'
 import { connect, LeaseholdError } from '../../src/index.ts'
 
@@ -10,7 +10,7 @@ const gone = (): LeaseholdError => new LeaseholdError('UNAVAILABLE', 'The store 
 async function elect(open: (time: number, ...where: Parameters<typeof connect>) => ReturnType<typeof connect>) {
   let times = 0
   let errors = ''
-  const surroundings: Surroundings = {
+  const context: CommandContext = {
     variables: { ...process.env, LEASEHOLD_STORE: 'desk:elections' },
     messages: messagesTo((text) => (errors += text), undefined),
     print: () => {},
@@ -18,7 +18,7 @@ async function elect(open: (time: number, ...where: Parameters<typeof connect>) 
     connect: (url, options) => open((times += 1), url.replace('desk:', 'memory:'), options),
     ask: undefined,
   }
-  const code = await runCommandLine(['elect', 'office', '--', 'sh', '-c', 'exit 3'], surroundings)
+  const code = await runCommandLine(['elect', 'office', '--', 'sh', '-c', 'exit 3'], context)
   return { code, errors, times }
 }
 

@@ -9,9 +9,9 @@ test.each([['run'], ['elect']])('%s that is interrupted just when it is granted 
   const directory = mkdtempSync(path.join(tmpdir(), 'leasehold-interruption-'))
   onTestFinished(() => rmSync(directory, { recursive: true }))
   const file = path.join(directory, 'started')
-  const { leasehold, shown, store, surroundings } = desk()
-  const opening = surroundings.connect
-  surroundings.connect = async (...where) => {
+  const { leasehold, shown, store, context } = desk()
+  const opening = context.connect
+  context.connect = async (...where) => {
     const locks = await opening(...where)
     locks.on('acquired', () => process.emit('SIGINT', 'SIGINT'))
     return locks
@@ -25,9 +25,9 @@ test.each([['run'], ['elect']])('%s that is interrupted just when it is granted 
 })
 
 test('doctor that is interrupted leaves no lock behind', async () => {
-  const { leasehold, shown, store, surroundings } = desk()
-  const opening = surroundings.connect
-  surroundings.connect = async (...where) => {
+  const { leasehold, shown, store, context } = desk()
+  const opening = context.connect
+  context.connect = async (...where) => {
     const locks = await opening(...where)
     locks.on('contention', () => process.emit('SIGINT', 'SIGINT'))
     return locks

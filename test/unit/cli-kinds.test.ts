@@ -1,7 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { exitCodeOf } from '../../src/cli/exit-codes.ts'
-import { nameOf, targetOf } from '../../src/cli/output/lock-name.ts'
+import { lockNameOf, targetOf } from '../../src/cli/output/lock-name.ts'
 import { byteRange, connect, inode, issue, path } from '../../src/index.ts'
 import { desk } from './support/desk.ts'
 
@@ -177,7 +177,7 @@ test('whatever a lock is called, it is wrong use, or called so that the same nam
       try {
         const target = targetOf(given, text)
         expect(targetOf(target.kind, target.name)).toEqual(target)
-        expect(nameOf(target.scope)).toEqual({ kind: target.kind, name: target.name })
+        expect(lockNameOf(target.scope)).toEqual({ kind: target.kind, name: target.name })
       } catch (error) {
         expect(exitCodeOf(error)).toBe(64)
       }

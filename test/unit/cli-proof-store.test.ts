@@ -28,8 +28,8 @@ const inFolder = (name: string) => path.join(folder, name)
 
 /** A lock "a" in a file of its own, and the proof of it. */
 async function acquired(...more: string[]) {
-  const { leasehold, shown, surroundings } = desk()
-  surroundings.variables = {}
+  const { leasehold, shown, context } = desk()
+  context.variables = {}
   const store = `sqlite:${inFolder('a.sqlite')}`
   const proof = inFolder('proof')
   expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof, '--store', store, ...more)).toBe(0)
@@ -37,7 +37,7 @@ async function acquired(...more: string[]) {
     await using locks = await connect(store)
     return (await locks.inspect('a')) !== null
   }
-  return { leasehold, shown, surroundings, store, proof, isHeld }
+  return { leasehold, shown, context, store, proof, isHeld }
 }
 
 describe('a proof', () => {
@@ -50,17 +50,17 @@ describe('a proof', () => {
   })
 
   test('is not asked about in another store, and stays', async () => {
-    const { leasehold, shown, surroundings, store, proof, isHeld } = await acquired()
+    const { leasehold, shown, context, store, proof, isHeld } = await acquired()
     const other = `sqlite:${inFolder('b.sqlite')}`
     await (await connect(other)).close()
     for (const command of ['renew', 'release']) {
       expect(await leasehold(command, '--proof', proof, '--store', other)).toBe(64)
       expect(shown.errors).toContain(`The proof is of a lock in ${store}, not in ${other}, which --store names`)
-      surroundings.variables = { LEASEHOLD_STORE: other }
+      context.variables = { LEASEHOLD_STORE: other }
       expect(await leasehold(command, '--proof', proof)).toBe(64)
       expect(shown.errors).toContain('which LEASEHOLD_STORE names')
       expect(shown.errors).not.toMatch(/is over|no longer yours/)
-      surroundings.variables = {}
+      context.variables = {}
     }
     expect(await isHeld()).toBe(true)
     expect(await leasehold('release', '--proof', proof, '--store', store)).toBe(0)
@@ -133,11 +133,11 @@ describe('a proof of somebody else', () => {
     })
     await once(server.listen(0, '127.0.0.1'), 'listening')
     onTestFinished(() => void server.close())
-    const { proof, leasehold, shown, surroundings } = await acquired()
+    const { proof, leasehold, shown, context } = await acquired()
     const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
     const read = JSON.parse(readFileSync(proof, 'utf8')) as object
     writeFileSync(proof, JSON.stringify({ ...read, store: { url, isWhole: true } }))
-    return { asked, proof, leasehold, shown, surroundings, url }
+    return { asked, proof, leasehold, shown, context, url }
   }
 
   const withToken = (variables: Record<string, string> = {}) => {
@@ -147,14 +147,14 @@ describe('a proof of somebody else', () => {
   }
 
   test.each(['renew', 'release'])('does not make %s send our token to a server of its choice', async (command) => {
-    const { asked, proof, leasehold, shown, surroundings, url } = await trap()
-    surroundings.variables = withToken()
+    const { asked, proof, leasehold, shown, context, url } = await trap()
+    context.variables = withToken()
     expect(await leasehold(command, '--proof', proof)).toBe(64)
     expect(shown.errors).toContain(`a lock in ${url}, where your credentials would be sent`)
     expect(asked).toEqual([])
     expect(existsSync(proof)).toBe(true)
     // The server that the user names has it.
-    surroundings.variables = withToken({ LEASEHOLD_STORE: url })
+    context.variables = withToken({ LEASEHOLD_STORE: url })
     expect(await leasehold(command, '--proof', proof)).not.toBe(64)
     expect(asked[0]).toBe('Bearer our-own-secret')
   })

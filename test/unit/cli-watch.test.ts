@@ -4,10 +4,10 @@ import { desk } from './support/desk.ts'
 
 describe('watch', () => {
   test('goes on when a store that has answered is away for a while', async () => {
-    const { leasehold, shown, store, surroundings } = desk()
+    const { leasehold, shown, store, context } = desk()
     await using locks = await connect(store)
-    const opening = surroundings.connect
-    surroundings.connect = async (...where) => {
+    const opening = context.connect
+    context.connect = async (...where) => {
       const watched = await opening(...where)
       const inspect = watched.inspect.bind(watched)
       vi.spyOn(watched, 'inspect')
@@ -30,9 +30,9 @@ describe('watch', () => {
 
   test('ends when the store refuses, or never answered', async () => {
     for (const reason of ['auth', 'network']) {
-      const { leasehold, shown, surroundings } = desk()
-      const opening = surroundings.connect
-      surroundings.connect = async (...where) => {
+      const { leasehold, shown, context } = desk()
+      const opening = context.connect
+      context.connect = async (...where) => {
         const watched = await opening(...where)
         const inspect = watched.inspect.bind(watched)
         const spy = vi.spyOn(watched, 'inspect')
@@ -47,8 +47,8 @@ describe('watch', () => {
 
   test('is interrupted while a store does not answer', async () => {
     const silent: { isAsked: boolean; answer: (error: Error) => void } = { isAsked: false, answer: () => {} }
-    const { leasehold, shown, surroundings } = desk()
-    surroundings.connect = () =>
+    const { leasehold, shown, context } = desk()
+    context.connect = () =>
       new Promise((_, reject) => {
         silent.isAsked = true
         silent.answer = reject

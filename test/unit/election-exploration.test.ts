@@ -4,9 +4,9 @@ import { memory } from '../../src/drivers/memory/driver.ts'
 import { checkHistory, type HistoryEvent, type HistoryReport } from '../../src/testing/index.ts'
 import { World } from '../../src/testing/simulation/world.ts'
 import { driverOver } from './client/drivers.ts'
-import { SimulatedLine } from '../../src/testing/simulation/line.ts'
+import { SimulatedLink } from '../../src/testing/simulation/network.ts'
 import { SimulatedProcess } from '../../src/testing/simulation/simulated-process.ts'
-import { afflict, weatherOf } from '../../src/testing/simulation/storm.ts'
+import { injectFaults, weatherOf } from '../../src/testing/simulation/weather.ts'
 
 // Errors are many here, and what they are about is told by the history.
 Error.stackTraceLimit = 0
@@ -49,7 +49,7 @@ async function tour(seed: number): Promise<Findings> {
 
   const live = async (name: string): Promise<void> => {
     const process = new SimulatedProcess(world, world.clockRate())
-    const line = new SimulatedLine(world, process, weatherOf(world, storms))
+    const line = new SimulatedLink(world, process, weatherOf(world, storms))
     const locks = await createLocks({ driver: driverOver(line, store), environment: process.environment })
     const office = new Office(world, process, name, events, complaints)
     const election = locks.elect('boss', {
@@ -59,7 +59,7 @@ async function tour(seed: number): Promise<Findings> {
     })
     locks.on('renewed', () => office.renewed())
     elections.set(process, election)
-    afflict(world, name, process, storms, events)
+    injectFaults(world, name, process, storms, events)
     const died = process.killed.then(() => 'died')
     if ((await Promise.race([stand(world, process, election, office), died])) !== 'died') return
     elections.delete(process)

@@ -1,6 +1,6 @@
 import { describe, expect, test, vi } from 'vitest'
 import { github } from '../../src/drivers/github/driver.ts'
-import type * as verdicts from '../../src/drivers/github/verdict.ts'
+import type * as verdicts from '../../src/drivers/github/protocol/verdict.ts'
 import { tour, type TourOptions } from './github/tour.ts'
 
 // Errors are many here, and what they are about is told by the history.
@@ -36,12 +36,12 @@ const mutants: Readonly<Record<string, Mutant>> = {
   'is content with one look': { kind: 'rush', replace: () => ({ settlesInMs: () => 0 }) },
   'passes over a silent holder without a takeover comment, and lets it edit itself alive': {
     kind: 'siege',
-    replace: (real) => ({ verdictOn: passingOver(real), isOver: () => false }),
+    replace: (real) => ({ verdictOn: passingOver(real), hasExpired: () => false }),
   },
 }
 
 /** A holder that comes back has three things against it besides its own clock: this leaves only the takeover comment. */
-const onlyTakeovers = (real: Real): Partial<Real> => ({ verdictOn: unmoved(real), isOver: () => false })
+const onlyTakeovers = (real: Real): Partial<Real> => ({ verdictOn: unmoved(real), hasExpired: () => false })
 
 test('a takeover comment is enough to keep a holder from editing itself alive', minutes, async () => {
   const planted = await withVerdicts(onlyTakeovers)
@@ -59,8 +59,8 @@ describe('the same tours find a driver that', () => {
 
 /** Nobody minds that a later claim has been held. */
 function unmoved(real: Real): Real['verdictOn'] {
-  return (look, comment, settleMs) => {
-    const verdict = real.verdictOn(look, comment, settleMs)
+  return (read, comment, settleMs) => {
+    const verdict = real.verdictOn(read, comment, settleMs)
     const isSuperseded = verdict.state === 'ended' && verdict.claim.end?.how === 'superseded'
     return isSuperseded ? { state: 'first', claim: verdict.claim } : verdict
   }
@@ -68,8 +68,8 @@ function unmoved(real: Real): Real['verdictOn'] {
 
 /** And a silent claim does not count: nothing is written about it. */
 function passingOver(real: Real): Real['verdictOn'] {
-  return (look, comment, settleMs) => {
-    const verdict = unmoved(real)(look, comment, settleMs)
+  return (read, comment, settleMs) => {
+    const verdict = unmoved(real)(read, comment, settleMs)
     const passes = verdict.state === 'behind' && verdict.unrenewed.length > 0
     return passes ? { state: 'first', claim: verdict.claim } : verdict
   }
@@ -85,7 +85,7 @@ async function seedThatFails(options: Omit<TourOptions, 'seed'>): Promise<number
 
 /** The driver with another idea of where a claim stands. */
 async function withVerdicts(replace: (real: Real) => Partial<Real>): Promise<typeof github> {
-  const path = '../../src/drivers/github/verdict.ts'
+  const path = '../../src/drivers/github/protocol/verdict.ts'
   vi.resetModules()
   vi.doMock(path, async (importOriginal) => {
     const real = await importOriginal<Real>()

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { RateBudget } from '../../src/drivers/github/rate-budget.ts'
-import { ServerClock } from '../../src/drivers/github/api.ts'
-import { limitedForMs } from '../../src/drivers/github/faults.ts'
+import { RateBudget } from '../../src/drivers/github/api/rate-budget.ts'
+import { ServerClock } from '../../src/drivers/github/api/github-api.ts'
+import { limitedForMs } from '../../src/drivers/github/api/faults.ts'
 
 const hour = 3_600_000
 

@@ -1,11 +1,16 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { claimIn, claimText } from '../../src/drivers/github/claim-comment.ts'
-import { takeoverIn, takeoverText, type TakeoverRecord } from '../../src/drivers/github/takeover-comment.ts'
-import { forTask, taskInfoIn } from '../../src/drivers/github/task-info.ts'
-import { readThread, successionOf } from '../../src/drivers/github/thread.ts'
-import { settlesInMs, verdictOn as verdictOnOwn, type Look, type Verdict } from '../../src/drivers/github/verdict.ts'
-import { claim, comment, key, look, record, seconds, takeover } from './github/comments.ts'
+import { claimIn, claimCommentText } from '../../src/drivers/github/protocol/claim-comment.ts'
+import { takeoverIn, takeoverText, type TakeoverRecord } from '../../src/drivers/github/protocol/takeover-comment.ts'
+import { forTask, taskInfoIn } from '../../src/drivers/github/protocol/task-info.ts'
+import { readThread, successionOf } from '../../src/drivers/github/protocol/thread.ts'
+import {
+  settlesInMs,
+  verdictOn as verdictOnOwn,
+  type IssueReading,
+  type QueueVerdict,
+} from '../../src/drivers/github/protocol/verdict.ts'
+import { claim, comment, key, read, record, seconds, takeover } from './github/comments.ts'
 
 const settleMs = 5000
 
@@ -15,14 +20,14 @@ describe('the text of a claim', () => {
     const property = fc.property(name, name, fc.integer({ min: 1, max: 3_600_000 }), (worker, result, ttlMs) => {
       const completion = { result, durationMs: 5, at: seconds(9) }
       const original = record('a', { ttlMs, runner: { worker, node: 'n' }, heldSince: seconds(3), completion })
-      expect(claimIn(claimText(original))).toEqual({ ...original, task: undefined })
-      expect(claimIn(claimText(original).replaceAll('\n', '\r\n'))).toEqual({ ...original, task: undefined })
+      expect(claimIn(claimCommentText(original))).toEqual({ ...original, task: undefined })
+      expect(claimIn(claimCommentText(original).replaceAll('\n', '\r\n'))).toEqual({ ...original, task: undefined })
     })
     fc.assert(property, { seed: 1, numRuns: 300 })
   })
 
   test('is not believed once it makes no sense', () => {
-    const text = claimText(record('a'))
+    const text = claimCommentText(record('a'))
     expect(claimIn(text)).toBeDefined()
     const broken = [
       text.replace('<!-- leasehold:claim -->', ''),
@@ -68,7 +73,7 @@ describe('a thread', () => {
   })
 
   test('counts a claim once, by its lowest comment', () => {
-    const copy = comment(8, claimText(record('claim-3')))
+    const copy = comment(8, claimCommentText(record('claim-3')))
     const { claims, duplicates } = readThread([claim(3), claim(5), copy], key, 1)
     expect(claims.map((one) => one.comment)).toEqual([3, 5])
     expect(duplicates).toEqual([{ id: 'claim-3', comment: 8 }])
@@ -100,33 +105,36 @@ describe('a thread', () => {
     const completion = { result: 'merged', durationMs: 1, at: seconds(1) }
     /** As somebody leaves it who edits it on the page: GitHub then ends lines otherwise. */
     const broken = (body: string): string => body.replace('"version": 1,', '"version": 1').replaceAll('\n', '\r\n')
-    const read = (body: string, of = key) => {
+    const readBroken = (body: string, of = key) => {
       expect(claimIn(body)).toBeUndefined()
       return readThread([comment(3, body)], of, 3_600_000).claims[0]
     }
 
     test('keeps its own ttl, and its key', () => {
-      const body = broken(claimText(record('a', { ttlMs: 4000 })))
-      expect(read(body)).toMatchObject({ record: undefined, ttlMs: 4000, end: undefined })
-      expect(read(body, 'default/issue:2')).toBeUndefined()
+      const body = broken(claimCommentText(record('a', { ttlMs: 4000 })))
+      expect(readBroken(body)).toMatchObject({ record: undefined, ttlMs: 4000, end: undefined })
+      expect(readBroken(body, 'default/issue:2')).toBeUndefined()
     })
 
     test('is over if its owner had completed it', () => {
-      const body = broken(claimText(record('a', { ttlMs: 4000, heldSince: seconds(0), completion })))
-      expect(read(body)?.end).toMatchObject({ how: 'completed', result: 'merged' })
+      const body = broken(claimCommentText(record('a', { ttlMs: 4000, heldSince: seconds(0), completion })))
+      expect(readBroken(body)?.end).toMatchObject({ how: 'completed', result: 'merged' })
     })
 
     test('is not over because of anything that its runner or a person says', () => {
       const runner = { worker: '✅ done', node: 'x', more: { metadata: { completion: { result: 'x' }, ttl_ms: 1 } } }
-      const body = claimText(record('a', { ttlMs: 4000, runner }))
-      expect(read(broken(body))).toMatchObject({ ttlMs: 4000, end: undefined })
-      expect(read(broken(body).replace('⏳', '✅'))?.end).toBeUndefined()
+      const body = claimCommentText(record('a', { ttlMs: 4000, runner }))
+      expect(readBroken(broken(body))).toMatchObject({ ttlMs: 4000, end: undefined })
+      expect(readBroken(broken(body).replace('⏳', '✅'))?.end).toBeUndefined()
     })
 
     test('counts for as long as any claim may if its ttl cannot be read', () => {
       for (const ttl of ['40O0', '-1', '0', '99999999', '4000 or so']) {
-        const body = broken(claimText(record('a', { ttlMs: 4000 }))).replace('"ttl_ms": 4000', `"ttl_ms": ${ttl}`)
-        expect(read(body)).toMatchObject({ ttlMs: 3_600_000, end: undefined })
+        const body = broken(claimCommentText(record('a', { ttlMs: 4000 }))).replace(
+          '"ttl_ms": 4000',
+          `"ttl_ms": ${ttl}`,
+        )
+        expect(readBroken(body)).toMatchObject({ ttlMs: 3_600_000, end: undefined })
       }
     })
   })
@@ -143,32 +151,32 @@ describe('a thread', () => {
 })
 
 /** Of an owner that knows of no edit but those that the look shows. */
-function verdictOn(from: Look, place: number, settle: number): Verdict {
+function verdictOn(from: IssueReading, place: number, settle: number): QueueVerdict {
   return verdictOnOwn(from, { comment: place, updatedAt: 0 }, settle)
 }
 
 describe('a claim', () => {
   test('is no older than its owner knows it to be, however old the look is', () => {
-    const old = look([claim(3)], seconds(70))
+    const old = read([claim(3)], seconds(70))
     expect(verdictOn(old, 3, settleMs)).toMatchObject({ state: 'expired' })
     expect(verdictOnOwn(old, { comment: 3, updatedAt: seconds(65) }, settleMs)).toMatchObject({ state: 'first' })
   })
 
   test('that is first may hold after a settle time, counted from its first look and from its comment', () => {
-    expect(verdictOn(look([claim(3)], seconds(1)), 3, settleMs)).toMatchObject({ state: 'first' })
+    expect(verdictOn(read([claim(3)], seconds(1)), 3, settleMs)).toMatchObject({ state: 'first' })
     expect(settlesInMs(1000, 0, 1000, settleMs)).toBe(5000)
     expect(settlesInMs(1000, 2000, 6000, settleMs)).toBe(1000)
     expect(settlesInMs(1000, 0, 6000, settleMs)).toBe(0)
   })
 
   test('behind a live one waits, and is told when that one must be gone', () => {
-    const verdict = verdictOn(look([claim(3), claim(4), claim(5)], seconds(10)), 5, settleMs)
+    const verdict = verdictOn(read([claim(3), claim(4), claim(5)], seconds(10)), 5, settleMs)
     expect(verdict).toMatchObject({ state: 'behind', ahead: 1, unrenewed: [], againMs: 56_000 })
   })
 
   test('takes over only when a lease, a settle time and a second of rounding have passed', () => {
     const unrenewed = (at: number) => {
-      const verdict = verdictOn(look([claim(3), claim(5, {}, seconds(60))], at), 5, settleMs)
+      const verdict = verdictOn(read([claim(3), claim(5, {}, seconds(60))], at), 5, settleMs)
       return verdict.state === 'behind' ? verdict.unrenewed.length : verdict.state
     }
     expect(unrenewed(seconds(65))).toBe(0)
@@ -177,24 +185,24 @@ describe('a claim', () => {
 
   test('leaves taking over to the first in line', () => {
     const comments = [claim(3), claim(4, {}, seconds(60)), claim(5, {}, seconds(60))]
-    expect(verdictOn(look(comments, seconds(70)), 4, settleMs)).toMatchObject({ unrenewed: [{ comment: 3 }] })
-    expect(verdictOn(look(comments, seconds(70)), 5, settleMs)).toMatchObject({ unrenewed: [], ahead: 0 })
+    expect(verdictOn(read(comments, seconds(70)), 4, settleMs)).toMatchObject({ unrenewed: [{ comment: 3 }] })
+    expect(verdictOn(read(comments, seconds(70)), 5, settleMs)).toMatchObject({ unrenewed: [], ahead: 0 })
   })
 
   test('that took over waits for a look two settle times after the takeover', () => {
     const comments = [claim(3), takeover(4, 3, {}, seconds(70)), claim(5, {}, seconds(60))]
-    const at = (more: object) => verdictOn(look(comments, seconds(75), more), 5, settleMs)
-    expect(at({ begunAt: 9999, seenAt: new Map([[4, 0]]), begunDateMs: 0 })).toMatchObject({ clearing: true })
+    const at = (more: object) => verdictOn(read(comments, seconds(75), more), 5, settleMs)
+    expect(at({ begunAt: 9999, seenAt: new Map([[4, 0]]), begunDateMs: 0 })).toMatchObject({ cleanup: true })
     expect(at({ begunAt: 10_000, seenAt: new Map([[4, 0]]), begunDateMs: 0 })).toMatchObject({ state: 'first' })
-    expect(at({ begunDateMs: seconds(80) })).toMatchObject({ clearing: true })
+    expect(at({ begunDateMs: seconds(80) })).toMatchObject({ cleanup: true })
     expect(at({ begunDateMs: seconds(81) })).toMatchObject({ state: 'first' })
   })
 
   test('waits out the lease of an edit that crossed the takeover, and of no later one', () => {
-    const late = { begunDateMs: seconds(1000) }
+    const timedOut = { begunDateMs: seconds(1000) }
     const behind = (updatedAt: number, at: number) => {
       const comments = [claim(3, {}, updatedAt), takeover(4, 3, {}, seconds(70)), claim(5, {}, seconds(100))]
-      return verdictOn(look(comments, at, late), 5, settleMs).state
+      return verdictOn(read(comments, at, timedOut), 5, settleMs).state
     }
     expect(behind(seconds(72), seconds(132))).toBe('behind')
     expect(behind(seconds(72), seconds(133))).toBe('first')
@@ -205,13 +213,13 @@ describe('a claim', () => {
 
   test('does not wait for those that were turned out on purpose', () => {
     const comments = [claim(3), takeover(4, 3, { cause: 'forced' }), claim(5)]
-    expect(verdictOn(look(comments, seconds(1), { begunDateMs: 0 }), 5, settleMs).state).toBe('first')
+    expect(verdictOn(read(comments, seconds(1), { begunDateMs: 0 }), 5, settleMs).state).toBe('first')
   })
 
   test('that is too old is over, and one that is not shown is missing', () => {
-    expect(verdictOn(look([claim(3)], seconds(60)), 3, settleMs).state).toBe('first')
-    expect(verdictOn(look([claim(3)], seconds(61)), 3, settleMs).state).toBe('expired')
-    expect(verdictOn(look([claim(3), takeover(4, 3)], seconds(9)), 3, settleMs).state).toBe('ended')
-    expect(verdictOn(look([], seconds(9)), 3, settleMs).state).toBe('missing')
+    expect(verdictOn(read([claim(3)], seconds(60)), 3, settleMs).state).toBe('first')
+    expect(verdictOn(read([claim(3)], seconds(61)), 3, settleMs).state).toBe('expired')
+    expect(verdictOn(read([claim(3), takeover(4, 3)], seconds(9)), 3, settleMs).state).toBe('ended')
+    expect(verdictOn(read([], seconds(9)), 3, settleMs).state).toBe('missing')
   })
 })

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { Heartbeats, sift, type Report } from '../../src/api/heartbeat/heartbeats.ts'
+import { Heartbeats, newestReports, type HeartbeatReport } from '../../src/api/heartbeat/heartbeats.ts'
 import type { Request, ClaimStatus } from '../../src/core/contract/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { openLocks } from '../../src/api/create-locks.ts'
-import type { WatchedClaim } from '../../src/core/client/claim-runtime.ts'
+import type { RenewedClaim } from '../../src/core/client/claim-runtime.ts'
 import { SimulatedProcess } from '../../src/testing/simulation/simulated-process.ts'
 import { World } from '../../src/testing/simulation/world.ts'
 import { around } from '../support/around.ts'
@@ -11,31 +11,31 @@ import { around } from '../support/around.ts'
 const held: ClaimStatus = { state: 'held', fence: 7, ttlMs: 30_000 }
 const unknown: ClaimStatus = { state: 'unknown', error: new Error('no answer') }
 
-function answer(id: string, at: number, status: ClaimStatus): Report {
+function answer(id: string, at: number, status: ClaimStatus): HeartbeatReport {
   return { id, key: 'k', sent: { at, ttlMs: 30_000 }, status }
 }
 
 describe('of the reports that come all at once after a block', () => {
   test('only the newest answer of each claim counts', () => {
     const [old, other, newest] = [answer('a', 1, held), answer('b', 2, held), answer('a', 3, held)]
-    expect(sift([old, other, newest])).toEqual([other, newest])
+    expect(newestReports([old, other, newest])).toEqual([other, newest])
   })
 
   test('all that was not answered counts, since it may be carried out yet', () => {
     const [failed, again, newest] = [answer('a', 1, unknown), answer('a', 2, unknown), answer('a', 3, held)]
-    expect(sift([failed, again, newest])).toEqual([failed, again, newest])
+    expect(newestReports([failed, again, newest])).toEqual([failed, again, newest])
   })
 
   test('news counts beside answers, and neither hides the other', () => {
-    const asked: Report = { id: 'a', key: 'k', status: { ...held, leaving: 'preempted' } }
+    const asked: HeartbeatReport = { id: 'a', key: 'k', status: { ...held, leaving: 'preempted' } }
     const [first, newest] = [answer('a', 1, held), answer('a', 2, held)]
-    expect(sift([first, asked, newest])).toEqual([asked, newest])
-    expect(sift([first, asked])).toEqual([first, asked])
+    expect(newestReports([first, asked, newest])).toEqual([asked, newest])
+    expect(newestReports([first, asked])).toEqual([first, asked])
   })
 
   test('what is settled stays behind what was not answered of it', () => {
     const reports = [answer('a', 1, unknown), { id: 'a', settledMs: 30_000 }]
-    expect(sift(reports)).toEqual(reports)
+    expect(newestReports(reports)).toEqual(reports)
   })
 })
 
@@ -44,7 +44,7 @@ describe('whoever renews for a client', () => {
     const world = new World()
     const store = memory({ clock: { now: () => world.now, wall: () => 1_700_000_000_000 + world.now } })
     const sent: Request[] = []
-    const reports: Report[] = []
+    const reports: HeartbeatReport[] = []
     const answers: ((status: ClaimStatus) => void)[] = []
     const driver = around(store, {
       send(requests) {
@@ -139,7 +139,7 @@ describe('whoever renews for a client', () => {
 
 test('a client has its heartbeat thread keep up with a ttl that has become shorter', async () => {
   const world = new World()
-  const watched: WatchedClaim[] = []
+  const watched: RenewedClaim[] = []
   const locks = await openLocks({
     driver: memory({ clock: { now: () => world.now, wall: () => 1_700_000_000_000 + world.now } }),
     environment: new SimulatedProcess(world, 1).environment,
@@ -164,10 +164,10 @@ test('a client has its heartbeat thread keep up with a ttl that has become short
 })
 
 describe('a client that was blocked for longer than its lease lasts', () => {
-  async function blocked(reported: (sentAt: number) => Omit<Extract<Report, { key: string }>, 'id' | 'key'>) {
+  async function blocked(reported: (sentAt: number) => Omit<Extract<HeartbeatReport, { key: string }>, 'id' | 'key'>) {
     const world = new World()
     const process = new SimulatedProcess(world, 1)
-    let notify: (report: Report) => void = () => {}
+    let notify: (report: HeartbeatReport) => void = () => {}
     const thread = { watch: () => {}, unwatch: () => {}, drain: () => {}, close: async () => {} }
     const locks = await openLocks({
       driver: memory({ clock: { now: () => world.now, wall: () => 1_700_000_000_000 + world.now } }),

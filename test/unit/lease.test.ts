@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Report } from '../../src/api/heartbeat/heartbeats.ts'
+import type { HeartbeatReport } from '../../src/api/heartbeat/heartbeats.ts'
 import type { Lease, Locks } from '../../src/index.ts'
 import { durationMs } from '../../src/core/time/duration.ts'
 import { faulty } from '../../src/testing/faults.ts'
@@ -13,7 +13,7 @@ async function startThread(locks: Locks) {
   const told = {
     watched: [] as number[],
     unwatched: [] as string[],
-    notify: (_report: Report): void => {},
+    notify: (_report: HeartbeatReport): void => {},
     drain: (): void => {},
   }
   await clientOf(locks).startThread(async (notify) => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { ClaimStatus } from '../../src/core/contract/driver.ts'
-import { begin, step, type Event, type ClaimState } from '../../src/core/client/claim-step.ts'
+import { begin, step, type ClaimEvent, type ClaimState } from '../../src/core/client/claim-step.ts'
 import { claimOf } from '../support/claims.ts'
 
 const claim = claimOf('key', { id: 'id', ttlMs: 30_000 })
@@ -18,7 +18,7 @@ class Shared {
     this.answer(0, 30_000).play({ type: 'elsewhere', at: 0, ttlMs: 30_000 })
   }
 
-  play(event: Event): this {
+  play(event: ClaimEvent): this {
     const [state, effects] = step(this.state, event)
     this.state = state
     this.done = effects.map((effect) => (effect.type === 'send' ? effect.request.op : effect.type))

@@ -6,10 +6,10 @@ import type { LeaseProof } from '../../src/api/lease/proof.ts'
 import { Batcher, submitOnce } from '../../src/core/client/batcher.ts'
 import type { Claim, LockDriver, Request, ClaimStatus, Supports } from '../../src/core/contract/driver.ts'
 import { fullSupport } from '../../src/core/contract/supports.ts'
-import { faultOf } from '../../src/core/contract/limits.ts'
+import { limitFault } from '../../src/core/contract/limits.ts'
 import { metadataFault } from '../../src/core/contract/bounds.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
-import { pageIn, statusesIn, storeIn } from '../../src/drivers/http/replies.ts'
+import { pageIn, statusesIn, storeIn } from '../../src/core/wire/replies.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { github } from '../../src/drivers/github/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
@@ -20,7 +20,8 @@ import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { quorum } from '../../src/drivers/quorum/driver.ts'
 import { redis } from '../../src/drivers/redis/driver.ts'
 import { sqlite } from '../../src/drivers/sqlite/driver.ts'
-import { readRequests } from '../../src/server/contract/read-requests.ts'
+import { callBody } from '../../src/core/wire/requests.ts'
+import { checked } from '../../src/core/wire/schema.ts'
 import { unsupportedIn } from '../../src/server/store/store-description.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { claimOf } from '../support/claims.ts'
@@ -211,7 +212,7 @@ describe.each(Object.entries(numbers))('%s', (_, [request, least, most]) => {
 
   test.each([...new Set(candidates)])('as %s', async (value) => {
     const asked = request(value)
-    const fault = faultOf(asked, supports)
+    const fault = limitFault(asked, supports)
     expect(fault === undefined).toBe(isValid(value))
     // The batcher, before a driver that would carry out anything.
     const sent: Request[] = []
@@ -228,7 +229,7 @@ describe.each(Object.entries(numbers))('%s', (_, [request, least, most]) => {
     // The body of a call to a server. JSON has no NaN: null stands for it, and for Infinity.
     const body: unknown = JSON.parse(JSON.stringify({ requests: [asked] }))
     const read = (): void => {
-      for (const each of readRequests(body, 1)) {
+      for (const each of checked(callBody(1), body).requests) {
         const error = unsupportedIn(each, 0, supports)
         if (error !== undefined) throw error
       }
@@ -256,12 +257,12 @@ test.each(['', 'x'.repeat(5000), 'a\0b', '\ud800', 7, null])('the text %j is ref
     { op: 'evict', key: text, fence: 1, reason: 'stuck' },
   ]
   for (const request of requests)
-    expect(faultOf(request, supports), JSON.stringify(request)).toMatchObject({ code: 'INVALID' })
+    expect(limitFault(request, supports), JSON.stringify(request)).toMatchObject({ code: 'INVALID' })
 })
 
 test('a request that is none is refused like any other', () => {
   for (const request of [null, undefined, 7, {}, { op: 'steal' }]) {
-    expect(faultOf(request as unknown as Request, supports)).toMatchObject({ code: 'INVALID', field: 'op' })
+    expect(limitFault(request as unknown as Request, supports)).toMatchObject({ code: 'INVALID', field: 'op' })
   }
 })
 
@@ -361,6 +362,7 @@ describe('a proof', () => {
 describe('a reply of a server', () => {
   const described = {
     protocol: 1,
+    name: 'memory',
     supports: { ...fullSupport, ttlDefaultMs: 30_000 },
     limits: { bodyBytesMax: 1000, requestsPerCallMax: 10 },
   }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import {
-  isGone,
-  isGoneByGlance,
+  hasProcessEnded,
+  cachedProcessCheck,
   ownProcess,
   parseStat,
   type ProcessProbe,
@@ -29,48 +29,48 @@ test('a command name with brackets and spaces does not move the fields', () => {
 })
 
 test('a process that runs is not gone', () => {
-  expect(isGone(other, observer, probe(stat('S', 900)))).toBe(false)
+  expect(hasProcessEnded(other, observer, probe(stat('S', 900)))).toBe(false)
 })
 
 test('a process that left no trace is gone', () => {
-  expect(isGone(other, observer, probe(undefined, false))).toBe(true)
+  expect(hasProcessEnded(other, observer, probe(undefined, false))).toBe(true)
 })
 
 test('a process that is only hidden from us is not gone', () => {
-  expect(isGone(other, observer, probe(undefined, true))).toBe(false)
+  expect(hasProcessEnded(other, observer, probe(undefined, true))).toBe(false)
 })
 
 test('a pid given to a new process does not keep the old one alive', () => {
-  expect(isGone(other, observer, probe(stat('R', 901)))).toBe(true)
+  expect(hasProcessEnded(other, observer, probe(stat('R', 901)))).toBe(true)
 })
 
 test('a zombie is gone', () => {
-  expect(isGone(other, observer, probe(stat('Z', 900)))).toBe(true)
+  expect(hasProcessEnded(other, observer, probe(stat('Z', 900)))).toBe(true)
 })
 
 test('a stamp of another pid namespace proves nothing', () => {
-  expect(isGone({ ...other, namespace: '78' }, observer, probe(undefined, false))).toBe(false)
+  expect(hasProcessEnded({ ...other, namespace: '78' }, observer, probe(undefined, false))).toBe(false)
   const nowhere = { ...observer, namespace: '' }
-  expect(isGone({ ...other, namespace: '' }, nowhere, probe(undefined, false))).toBe(false)
+  expect(hasProcessEnded({ ...other, namespace: '' }, nowhere, probe(undefined, false))).toBe(false)
 })
 
 test('a stamp of another boot proves nothing', () => {
-  expect(isGone({ ...other, boot: 'boot-2' }, observer, probe(undefined, false))).toBe(false)
+  expect(hasProcessEnded({ ...other, boot: 'boot-2' }, observer, probe(undefined, false))).toBe(false)
 })
 
 test('where start times are not known, only the absence of the process counts', () => {
   const plain = { ...other, started: 0 }
-  expect(isGone(plain, observer, probe(stat('Z', 5), true))).toBe(false)
-  expect(isGone(plain, observer, probe(undefined, false))).toBe(true)
+  expect(hasProcessEnded(plain, observer, probe(stat('Z', 5), true))).toBe(false)
+  expect(hasProcessEnded(plain, observer, probe(undefined, false))).toBe(true)
 })
 
 test('this process finds itself alive, and a claim of it carries its start time on Linux', () => {
   const self = newStamp('boot-1', ownProcess())
   const observing = { ...self, pid: self.pid + 1 }
-  expect(isGone(self, observing)).toBe(false)
+  expect(hasProcessEnded(self, observing)).toBe(false)
   if (process.platform === 'linux') {
     expect(self.started).toBeGreaterThan(0)
-    expect(isGone({ ...self, started: self.started - 1 }, observing)).toBe(true)
+    expect(hasProcessEnded({ ...self, started: self.started - 1 }, observing)).toBe(true)
   }
 })
 
@@ -84,7 +84,7 @@ test('an owner is read back from its name, and nothing else is taken for one', (
 test('a process that was seen alive just now is only asked whether it exists', () => {
   let looks = 0
   let exists = true
-  const isGoneNow = isGoneByGlance({
+  const isGoneNow = cachedProcessCheck({
     stat() {
       looks += 1
       return exists ? stat('S', 900) : undefined

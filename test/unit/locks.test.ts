@@ -68,8 +68,8 @@ describe('options that only show to be bad when they are used', () => {
       const bench = locksBench()
       const locks = await bench.client()
       await expect(call(locks, options)).rejects.toMatchObject({ code: 'INVALID' })
-      const { waiters, claimRuntimes, timers } = clientOf(locks).runtime
-      expect([waiters.size, claimRuntimes.size, timers.tasks]).toEqual([0, 0, 0])
+      const { acquisitions, elections, claimRuntimes, timers } = clientOf(locks)
+      expect([acquisitions.size, elections.size, claimRuntimes.size, timers.tasks]).toEqual([0, 0, 0, 0])
       expect(clientOf(locks).resuming.size).toBe(0)
       await locks.close()
       expect(bench.timers).toBe(0)

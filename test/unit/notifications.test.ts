@@ -65,9 +65,7 @@ describe('a notification', () => {
     await bench.advance(10)
     const { waiters } = (await locks.inspect('a')) ?? { waiters: [] }
     expect(waiters).toHaveLength(1)
-    const id = [...clientOf(locks).runtime.waiters].map(
-      (waiter) => (waiter as unknown as { claimId: string }).claimId,
-    )[0]
+    const id = [...clientOf(locks).acquisitions][0]?.claimId
     expect(() => notify('default/a', id, notification)).not.toThrow()
     await bench.advance(10)
     expect(await isSettled(waiting)).toBe(false)
@@ -88,9 +86,7 @@ describe('a notification', () => {
     await other.acquire('a')
     const waiting = locks.acquire('a', { ttl: '30s' })
     await bench.advance(10)
-    const id = [...clientOf(locks).runtime.waiters].map(
-      (waiter) => (waiter as unknown as { claimId: string }).claimId,
-    )[0]
+    const id = [...clientOf(locks).acquisitions][0]?.claimId
     const granted: ClaimStatus = { state: 'held', fence: 7, ttlMs: 15_000 }
     notify('default/a', id, granted)
     expect((await waiting).remainingMs).toBeLessThan(15_000)

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
-import type { Grant } from '../../src/server/contract/call.ts'
+import type { Principal } from '../../src/server/contract/call.ts'
 import { ChangeWatch } from '../../src/server/operators/change-watch.ts'
-import { changesBetween, lookAt } from '../../src/server/operators/changes.ts'
+import { changesBetween, readSnapshot } from '../../src/server/operators/changes.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { around } from '../support/around.ts'
 import { ask, claim, claimOf, release } from '../support/claims.ts'
-import { grantFor } from './support/grants.ts'
+import { principalFor } from './support/principals.ts'
 
 const key = 'default/named:a'
 
@@ -19,10 +19,10 @@ describe('between two looks', () => {
     await claim(driver, first)
     const second = claimOf(key, { ttlMs: 60_000 })
     await claim(driver, second)
-    const before = await lookAt(driver)
+    const before = await readSnapshot(driver)
     await steps(driver, time.advance)
     const kinds = (changes: ReturnType<typeof changesBetween>) => changes.map((each) => [each.kind, each.fence > 0])
-    const after = await lookAt(driver)
+    const after = await readSnapshot(driver)
     return { first, second, before, after, kinds: kinds(changesBetween(before, after, 'now')) }
   }
 
@@ -90,7 +90,7 @@ describe('the watch', () => {
     const watch = new ChangeWatch({ store: counting, environment: time.environment, evicted: () => undefined })
     const watcher = (namespaces: readonly string[] | '*') => {
       const received: [string, unknown][] = []
-      const source = watch.source(grantFor(namespaces))
+      const source = watch.source(principalFor(namespaces))
       const stop = source.attach((event, data) => received.push([event, data]), nothing)
       return { received, events: () => received.splice(0).map(([event]) => event), stop: () => stop[Symbol.dispose]() }
     }
@@ -144,7 +144,7 @@ describe('the watch', () => {
       },
     })
     const watch = new ChangeWatch({ store, environment: time.environment, evicted: () => undefined })
-    const stop = watch.source(grantFor('*')).attach(nothing, nothing)
+    const stop = watch.source(principalFor('*')).attach(nothing, nothing)
     await time.advance(33_000)
     expect(looks).toBe(3)
     stop[Symbol.dispose]()
@@ -164,15 +164,15 @@ describe('the watch', () => {
     await time.advance(1000)
     expect(own.received).toMatchObject([
       ['change', { kind: 'granted', scope: 'a', namespace: 'default' }],
-      ['pace', { granted: 1 }],
+      ['rates', { granted: 1 }],
       ['totals', { locks: 1, holders: 1, waiters: 0 }],
     ])
-    expect(all.events()).toEqual(['change', 'change', 'pace', 'totals'])
+    expect(all.events()).toEqual(['change', 'change', 'rates', 'totals'])
     await time.advance(1000)
     expect(all.events()).toEqual([])
     await release(driver, mine)
     await time.advance(1000)
-    expect(own.events()).toEqual(['change', 'pace', 'totals', 'change', 'totals'])
+    expect(own.events()).toEqual(['change', 'rates', 'totals', 'change', 'totals'])
     all.stop()
     own.stop()
   })
@@ -181,8 +181,8 @@ describe('the watch', () => {
     const { time, driver } = bench()
     await claim(driver, claimOf(key))
     let asked = 0
-    const grant = grantFor(['default'])
-    const counting: Grant = { ...grant, covers: (namespace) => (asked += 1) > 0 && grant.covers(namespace) }
+    const principal = principalFor(['default'])
+    const counting: Principal = { ...principal, covers: (namespace) => (asked += 1) > 0 && principal.covers(namespace) }
     const watch = new ChangeWatch({ store: driver, environment: time.environment, evicted: () => undefined })
     const stops = Array.from({ length: 50 }, () => watch.source(counting).attach(nothing, nothing))
     await time.advance(0)
@@ -205,7 +205,7 @@ describe('the watch', () => {
       ['store', { up: false }],
       ['store', { up: true }],
       ['change', { kind: 'granted' }],
-      ['pace', { granted: 1 }],
+      ['rates', { granted: 1 }],
       ['totals', { locks: 1 }],
     ])
     stop()
@@ -221,14 +221,14 @@ describe('the watch', () => {
     for (const each of [held, held, hidden]) await renew(each)
     await claim(driver, brief)
     await time.advance(1000)
-    expect(own.received.find(([event]) => event === 'pace')).toEqual([
-      'pace',
+    expect(own.received.find(([event]) => event === 'rates')).toEqual([
+      'rates',
       { granted: 0, renewed: 2, queued: 1, lost: 0 },
     ])
     own.received.length = 0
     await ask(driver, { op: 'renew', key, id: held.id, ttlMs: 500 })
     await time.advance(1000)
-    expect(own.received.find(([event]) => event === 'pace')).toMatchObject(['pace', { lost: 1 }])
+    expect(own.received.find(([event]) => event === 'rates')).toMatchObject(['rates', { lost: 1 }])
     own.stop()
   })
 
@@ -237,8 +237,8 @@ describe('the watch', () => {
     const store = around(driver, { supports: { ...driver.supports, renewals: false } })
     const paces: unknown[] = []
     const watch = new ChangeWatch({ store, environment: time.environment, evicted: () => undefined })
-    const onNotification = (event: string, data: unknown): void => void (event === 'pace' && paces.push(data))
-    const watching = watch.source(grantFor('*')).attach(onNotification, nothing)
+    const onNotification = (event: string, data: unknown): void => void (event === 'rates' && paces.push(data))
+    const watching = watch.source(principalFor('*')).attach(onNotification, nothing)
     await time.advance(0)
     await claim(driver, claimOf(key))
     await time.advance(1000)

@@ -2,11 +2,11 @@ import { describe, expect, test } from 'vitest'
 import type { ListedClaim, LockDriver } from '../../src/core/contract/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { readCycles, comparable } from '../../src/server/operators/cycles.ts'
-import { lookAt } from '../../src/server/operators/changes.ts'
+import { readSnapshot } from '../../src/server/operators/changes.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { around } from '../support/around.ts'
 import { claim, claimOf } from '../support/claims.ts'
-import { grantFor } from './support/grants.ts'
+import { principalFor } from './support/principals.ts'
 
 function bench() {
   const time = fakeTime()
@@ -17,7 +17,7 @@ function bench() {
     return claim(driver, claimOf(name, { runner: { ...runner, ...(owner !== undefined && { owner }) }, ...wish }))
   }
   const read = async (namespaces: readonly string[] | '*' = '*', store: LockDriver = driver) => {
-    const reading = readCycles(store, time.environment, grantFor(namespaces), undefined)
+    const reading = readCycles(store, time.environment, principalFor(namespaces), undefined)
     await time.advance(1000)
     return reading
   }
@@ -103,7 +103,7 @@ test('many readers and many writers of one lock take no time from others, and hi
     cycles: 1,
     truncated: true,
   })
-  const { keys } = comparable({ ...(await lookAt(driver)) })
+  const { keys } = comparable({ ...(await readSnapshot(driver)) })
   // 100,000 pairs, 600 a writer.
   expect(keys.find(({ key }) => key === 'crowd/named:x')?.claims).toHaveLength(600 + 166)
 })
@@ -115,12 +115,12 @@ test('ten thousand who wait in line are all looked at', () => {
     runner,
     state: place === 0 ? ('held' as const) : ('waiting' as const),
   })) as [ListedClaim, ListedClaim]
-  const look = {
+  const snapshot = {
     now: 0,
     keys: [{ key: 'a', claims: [holder, ...Array<ListedClaim>(10_000).fill(waiter)] }],
     truncated: false,
   }
-  expect(comparable(look)).toBe(look)
+  expect(comparable(snapshot)).toBe(snapshot)
 })
 
 test('of permits, each owner is waited for once, however many it has', async () => {
@@ -143,7 +143,7 @@ test('claims without an owner are their client, and a made-up owner has no name'
   ])
 })
 
-test('namespaces that the grant does not cover are not told of, nor any id', async () => {
+test('namespaces that the principal does not cover are not told of, nor any id', async () => {
   const { driver, claims, read } = bench()
   await claims('a', 'secret/named:one')
   await claims('b', 'secret/named:one')

@@ -1,18 +1,18 @@
 import { describe, expect, test } from 'vitest'
 import { memory } from '../../src/drivers/memory/driver.ts'
-import { Audit, entryOf, evictHolder, readEviction } from '../../src/server/operators/evictions.ts'
+import { Audit, auditEntryOf, evictAndAudit, readEviction } from '../../src/server/operators/evictions.ts'
 import { LockPages, lockQuery } from '../../src/server/operators/locks.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { claim, claimOf, release } from '../support/claims.ts'
-import { grantFor } from './support/grants.ts'
+import { principalFor } from './support/principals.ts'
 
 function bench() {
   const time = fakeTime()
   const driver = memory({ clock: time.clock })
   const pages = new LockPages(driver, time.environment)
   const read = (query: Record<string, string>, namespaces: readonly string[] | '*' = '*') => {
-    const grant = grantFor(namespaces)
-    return pages.read(grant, lockQuery(new URLSearchParams(query), grant))
+    const principal = principalFor(namespaces)
+    return pages.read(principal, lockQuery(new URLSearchParams(query), principal))
   }
   /** The names on all pages, page by page. */
   const readAll = async (query: Record<string, string>, namespaces: readonly string[] | '*' = '*') => {
@@ -104,10 +104,10 @@ describe('a page of locks', () => {
 
   test.each([
     [{ colour: 'red' }, /no parameter "colour"/],
-    [{ state: 'odd' }, /state is one of/],
-    [{ limit: '0' }, /limit/],
+    [{ state: 'odd' }, /state must be one of held, waited-for/],
+    [{ limit: '0' }, /limit must be a whole number from 1 to 1000/],
     [{ limit: 'many' }, /limit/],
-    [{ name: 'x'.repeat(600) }, /name is longer/],
+    [{ name: 'x'.repeat(600) }, /name must be at most 512 bytes/],
     [{ namespace: '../etc' }, /namespace/],
     [{ namespace: 'secret' }, /not for the namespace "secret"/],
   ])('is refused for %j', async (query, why) => {
@@ -139,29 +139,30 @@ describe('an eviction', () => {
     const logged: string[] = []
     const logger = { debug: () => {}, info: () => {}, warn: (message: string) => void logged.push(message) }
     const audit = new Audit(logger)
-    const grant = grantFor('*')
-    const evict = (fence: number) => evictHolder(driver, time.environment, audit, grant, { ...eviction, fence })
+    const principal = principalFor('*')
+    const evict = (fence: number) =>
+      evictAndAudit({ store: driver, environment: time.environment, audit }, principal, { ...eviction, fence })
     const status = await claim(driver, claimOf(eviction.key))
     const fence = status.state === 'held' ? status.fence : 0
     expect(await evict(fence + 1)).toMatchObject({ result: 'not-held', runner: undefined })
     expect(await evict(fence)).toMatchObject({ result: 'evicted', by: 'tester', scope: 'a', runner: { host: 'here' } })
     expect((await driver.list({ key: eviction.key })).keys).toEqual([])
     expect(logged[1]).toBe(`tester evicts fence ${fence} of "default/named:a" (evicted): stuck`)
-    expect(audit.seenBy(grant).map(({ result }) => result)).toEqual(['evicted', 'not-held'])
-    expect(audit.seenBy(grantFor(['other']))).toEqual([])
+    expect(audit.seenBy(principal).map(({ result }) => result)).toEqual(['evicted', 'not-held'])
+    expect(audit.seenBy(principalFor(['other']))).toEqual([])
     for (let count = 0; count < 1100; count += 1) await evict(fence + 5)
-    expect(audit.seenBy(grant)).toHaveLength(1000)
+    expect(audit.seenBy(principal)).toHaveLength(1000)
   })
 
   test('is not forgotten because of what others do: a thousand of each token are kept', () => {
     const { time } = bench()
     const audit = new Audit(undefined)
     const record = (name: string, fence: number) =>
-      audit.record(entryOf(time.environment, { ...grantFor('*'), name }, { ...eviction, fence }, 'not-held'))
+      audit.record(auditEntryOf(time, { ...principalFor('*'), name }, { ...eviction, fence }, { result: 'not-held' }))
     record('ops', 1)
     for (let fence = 1; fence <= 1100; fence += 1) record('flood', fence)
     record('ops', 2)
-    const kept = audit.seenBy(grantFor('*'))
+    const kept = audit.seenBy(principalFor('*'))
     expect(kept.filter(({ by }) => by === 'ops').map(({ fence }) => fence)).toEqual([2, 1])
     expect(kept.filter(({ by }) => by === 'flood')).toHaveLength(1000)
     expect(kept.at(-2)).toMatchObject({ by: 'flood', fence: 101 })
@@ -172,7 +173,7 @@ describe('an eviction', () => {
     const logger = { debug: () => {}, info: () => {}, warn: (message: string) => void logged.push(message) }
     const { time } = bench()
     const asked = { ...eviction, fence: 7, reason: 'done\nops evicts fence 8' }
-    new Audit(logger).record(entryOf(time.environment, grantFor('*'), asked, 'not-held'))
+    new Audit(logger).record(auditEntryOf(time, principalFor('*'), asked, { result: 'not-held' }))
     expect(logged).toEqual([
       String.raw`tester evicts fence 7 of "default/named:a" (not-held): done\nops evicts fence 8`,
     ])
@@ -182,9 +183,13 @@ describe('an eviction', () => {
     const { time, driver } = bench()
     const limited = Object.assign(driver, { supports: { ...driver.supports, evict: [] } })
     const audit = new Audit(undefined)
-    const evicting = evictHolder(limited, time.environment, audit, grantFor('*'), eviction)
+    const evicting = evictAndAudit(
+      { store: limited, environment: time.environment, audit },
+      principalFor('*'),
+      eviction,
+    )
     await expect(evicting).rejects.toMatchObject({ code: 'UNSUPPORTED' })
-    expect(audit.seenBy(grantFor('*'))).toEqual([])
+    expect(audit.seenBy(principalFor('*'))).toEqual([])
   })
 
   test('whose answer does not come is remembered as unknown', async () => {
@@ -195,7 +200,10 @@ describe('an eviction', () => {
     const send = async () => [{ state: 'unknown', error: 'cut' }] as const
     const cut = { supports, list: driver.list.bind(driver), send }
     const audit = new Audit(undefined)
-    const done = await evictHolder(cut, time.environment, audit, grantFor('*'), { ...eviction, fence })
+    const done = await evictAndAudit({ store: cut, environment: time.environment, audit }, principalFor('*'), {
+      ...eviction,
+      fence,
+    })
     expect(done.result).toBe('unknown')
   })
 })

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Connections } from '../../src/drivers/postgres/connections.ts'
-import { Listener } from '../../src/drivers/postgres/listener.ts'
+import { ChannelListener } from '../../src/drivers/postgres/listener.ts'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
@@ -9,8 +9,8 @@ test('a session that was given up is not listened to, though it still hears what
   const sessions: ((payload: string) => void)[] = []
   let silent = false
   const connections: Partial<Connections> = {
-    async listen(_channel, onNotification) {
-      sessions.push(onNotification)
+    async listen(_channel, onPayload) {
+      sessions.push(onPayload)
       return { close: async () => {} }
     },
     // A probe comes back to whoever listens now.
@@ -20,12 +20,12 @@ test('a session that was given up is not listened to, though it still hears what
     },
   }
   const received: string[] = []
-  let onGap = 0
-  const listener = new Listener({
+  let gaps = 0
+  const listener = new ChannelListener({
     connections: connections as Connections,
     channel: 'channel',
     onPayload: (payload) => received.push(payload),
-    onGap: () => (onGap += 1),
+    onGap: () => (gaps += 1),
   })
   await listener.start()
   sessions[0]?.('first')
@@ -35,11 +35,11 @@ test('a session that was given up is not listened to, though it still hears what
   silent = true
   listener.check()
   await vi.advanceTimersByTimeAsync(1000)
-  expect(listener.hears).toBe(false)
+  expect([listener.hears, gaps]).toEqual([false, 1])
   silent = false
   await vi.advanceTimersByTimeAsync(1000)
-  expect([listener.hears, onGap, sessions.length]).toEqual([true, 1, 2])
-  for (const onNotification of sessions) onNotification('second')
+  expect([listener.hears, gaps, sessions.length]).toEqual([true, 2, 2])
+  for (const onPayload of sessions) onPayload('second')
   expect(received).toEqual(['first', 'second'])
   await listener.close()
 })

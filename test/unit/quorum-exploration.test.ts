@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, test, vi } from 'vitest'
 import type { quorum } from '../../src/drivers/quorum/driver.ts'
 import type { Node } from '../../src/drivers/quorum/node.ts'
-import type { Answers, Held } from '../../src/drivers/quorum/verdict.ts'
+import type { Answers, HeldStatus } from '../../src/drivers/quorum/verdict.ts'
 import { tour, type TourOptions } from './quorum/tour.ts'
 
 // Errors are many here, and what they are about is told by the history.
@@ -30,24 +30,24 @@ type Mutant =
   | { readonly votesAfterMs: number }
 
 interface RealModule {
-  highestFence(granted: ReadonlyMap<Node, Held>): number
-  majorityTtlMs(held: readonly Held[], majority: number): number
+  highestFence(granted: ReadonlyMap<Node, HeldStatus>): number
+  majorityTtlMs(held: readonly HeldStatus[], majority: number): number
   renewalVerdict(answers: Answers, majority: number): unknown
 }
 
 const mutants: Readonly<Record<string, Mutant>> = {
   'takes one node too few for a majority': {
-    module: 'majority',
-    replace: () => ({ majorityOf: (nodes: number) => Math.floor(nodes / 2) }),
+    module: 'verdict',
+    replace: (real) => ({ ...real, majorityOf: (nodes: number) => Math.floor(nodes / 2) }),
   },
   'does not write the fence back': {
     module: 'fence-agreement',
-    replace: (real) => ({ agreeOnFence: async (granted: ReadonlyMap<Node, Held>) => real.highestFence(granted) }),
+    replace: (real) => ({ agreeOnFence: async (granted: ReadonlyMap<Node, HeldStatus>) => real.highestFence(granted) }),
   },
   'tells the lowest fence': {
     module: 'fence-agreement',
     replace: () => ({
-      agreeOnFence: async (granted: ReadonlyMap<Node, Held>) =>
+      agreeOnFence: async (granted: ReadonlyMap<Node, HeldStatus>) =>
         Math.min(...[...granted.values()].map(({ fence }) => fence)),
     }),
   },
@@ -57,7 +57,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
     replace: (real) => ({
       ...real,
       renewalVerdict: (answers: Answers, majority: number) => real.renewalVerdict(answers, majority - 1),
-      majorityTtlMs: (held: readonly Held[], majority: number) => real.majorityTtlMs(held, majority - 1),
+      majorityTtlMs: (held: readonly HeldStatus[], majority: number) => real.majorityTtlMs(held, majority - 1),
     }),
   },
 }

@@ -33,13 +33,13 @@ describe('a batch', () => {
   })
 
   test('has a call for each key of a slot that is being moved, and only of that', () => {
-    const halfMoved = new MigratingSlots()
+    const migrating = new MigratingSlots()
     const tag = hashTagOf('orders/0')
     const keys = Array.from({ length: 2000 }, (_, index) => `orders/${index}`)
     const moving = keys.filter((key) => hashTagOf(key) === tag).slice(0, 3)
     const staying = keys.filter((key) => hashTagOf(key) !== tag).slice(0, 1)
     const requests = [...moving, ...staying, ...moving].map((key, index) => release(key, index))
-    halfMoved.note(tag)
-    expect(callsOf(requests, true, halfMoved)).toEqual([[[0, 4]], [[1, 5]], [[2, 6]], [[3]]])
+    migrating.note(tag)
+    expect(callsOf(requests, true, migrating)).toEqual([[[0, 4]], [[1, 5]], [[2, 6]], [[3]]])
   })
 })

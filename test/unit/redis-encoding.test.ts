@@ -3,12 +3,12 @@ import type { Claim, Request } from '../../src/core/contract/driver.ts'
 import { shortRunner } from '../../src/core/rule/short-runner.ts'
 import { decodeNotification, decodeReply, decodeSolo } from '../../src/drivers/redis/decoding.ts'
 import { encodeBatch, encodeSolo } from '../../src/drivers/redis/encoding.ts'
-import { faultOf, isUnsent } from '../../src/drivers/redis/faults.ts'
+import { redisError, wasNotSent } from '../../src/drivers/redis/errors.ts'
 import { hashTagOf, hashTags } from '../../src/drivers/redis/hash-tags.ts'
-import { Keyspace } from '../../src/drivers/redis/keyspace.ts'
+import { RedisKeyspace } from '../../src/drivers/redis/keyspace.ts'
 
 const runner = { id: 'runner', incarnation: 'one', host: 'here', pid: 1, client: 'client' }
-const sender = { keyspace: new Keyspace('p:'), channel: 'p:news:me', clock: undefined }
+const sender = { keyspace: new RedisKeyspace('p:'), channel: 'p:inbox:me', clock: undefined }
 
 function claim(id: string, changes: Partial<Claim> = {}): Request {
   const plain = { id, key: `key-${id}`, mode: 'exclusive', priority: 0, wait: true, ttlMs: 1000, graceMs: 0 } as const
@@ -22,7 +22,7 @@ describe('a batch', () => {
     expect(keys).toHaveLength(4)
     expect(values).toEqual([
       '7',
-      'p:news:me',
+      'p:inbox:me',
       '',
       '0',
       '',
@@ -87,7 +87,7 @@ describe('a batch', () => {
 describe('a request by itself', () => {
   test('is told with its owner in one text, and no more than it needs', () => {
     const fence = `p:{${hashTagOf('key-a')}}fence`
-    const owner = 'a\np:news:me\n'
+    const owner = 'a\np:inbox:me\n'
     expect(encodeSolo(claim('a'), sender)).toEqual({
       keys: [sender.keyspace.record('key-a')],
       values: ['c', fence, owner + shortRunner(runner), '2000', '0000001000'],
@@ -95,8 +95,8 @@ describe('a request by itself', () => {
     const renewal = { op: 'renew', key: 'key-a', id: 'a', ttlMs: 1000 } as const
     expect(encodeSolo(renewal, sender)?.values).toEqual(['r', fence, owner, '2000', '0000001000'])
     expect(encodeSolo({ op: 'release', key: 'key-a', id: 'ä' }, sender)?.values.slice(2)).toEqual([
-      'ä\np:news:me\n',
-      '93',
+      'ä\np:inbox:me\n',
+      '94',
     ])
   })
 
@@ -193,12 +193,12 @@ describe('what Redis complains about', () => {
     ['Connection is closed.', 'network'],
     ['ERR Error running script', 'script'],
   ])('%s: %s', (message, reason) => {
-    expect(faultOf(new Error(message))).toMatchObject({ code: 'UNAVAILABLE', reason })
+    expect(redisError(new Error(message))).toMatchObject({ code: 'UNAVAILABLE', reason })
   })
 
   test('only what was never sent counts as not sent', () => {
-    expect(isUnsent(new Error("Stream isn't writeable and enableOfflineQueue options is false"))).toBe(true)
-    expect(isUnsent(new Error('Connection is closed.'))).toBe(false)
-    expect(isUnsent(new Error('read ECONNRESET'))).toBe(false)
+    expect(wasNotSent(new Error("Stream isn't writeable and enableOfflineQueue options is false"))).toBe(true)
+    expect(wasNotSent(new Error('Connection is closed.'))).toBe(false)
+    expect(wasNotSent(new Error('read ECONNRESET'))).toBe(false)
   })
 })

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { parseAddress } from '../../src/drivers/redis/address.ts'
+import { parseRedisUrl } from '../../src/drivers/redis/address.ts'
 import { hashTagOf, hashTags } from '../../src/drivers/redis/hash-tags.ts'
-import { Keyspace } from '../../src/drivers/redis/keyspace.ts'
+import { RedisKeyspace } from '../../src/drivers/redis/keyspace.ts'
 import { redis } from '../../src/drivers/redis/driver.ts'
 
 describe('hash tags', () => {
@@ -46,7 +46,7 @@ function slotOf(text: string): number {
 
 describe('names', () => {
   test('carry prefix, tag and key, and give the key back', () => {
-    const keyspace = new Keyspace('schloß:')
+    const keyspace = new RedisKeyspace('schloß:')
     const record = keyspace.record('default/named:{x}')
     expect(record).toMatch(/^schloß:\{[0-9a-f]{3}\}k:default\/named:\{x\}$/)
     expect(keyspace.keyOf(record)).toBe('default/named:{x}')
@@ -54,7 +54,7 @@ describe('names', () => {
   })
 
   test('match a prefix of keys to the letter', () => {
-    expect(new Keyspace('a*:').pattern('b?[c]')).toBe(String.raw`a\*:{???}k:b\?\[c\]*`)
+    expect(new RedisKeyspace('a*:').pattern('b?[c]')).toBe(String.raw`a\*:{???}k:b\?\[c\]*`)
   })
 
   test('braces in a prefix are refused: they would be taken for the hash tag', () => {
@@ -68,8 +68,8 @@ describe('names', () => {
 
 describe('an address', () => {
   test('is read from a URL', () => {
-    expect(parseAddress('redis://localhost')).toEqual({ host: 'localhost', port: 6379, tls: false, db: 0 })
-    expect(parseAddress('rediss://me:a%40b@redis.example:6380/2')).toEqual({
+    expect(parseRedisUrl('redis://localhost')).toEqual({ host: 'localhost', port: 6379, tls: false, db: 0 })
+    expect(parseRedisUrl('rediss://me:a%40b@redis.example:6380/2')).toEqual({
       host: 'redis.example',
       port: 6380,
       tls: true,
@@ -77,18 +77,18 @@ describe('an address', () => {
       password: 'a@b',
       db: 2,
     })
-    expect(parseAddress('redis://:secret@[::1]:7000')).toMatchObject({ host: '::1', port: 7000, password: 'secret' })
+    expect(parseRedisUrl('redis://:secret@[::1]:7000')).toMatchObject({ host: '::1', port: 7000, password: 'secret' })
   })
 
   test('may be a socket', () => {
-    expect(parseAddress('redis+unix:///run/redis.sock?db=3')).toEqual({ path: '/run/redis.sock', tls: false, db: 3 })
-    expect(parseAddress('unix:/run/redis.sock')).toMatchObject({ path: '/run/redis.sock' })
-    const signedIn = parseAddress('redis+unix:///run/redis.sock?username=me&password=a%40b')
+    expect(parseRedisUrl('redis+unix:///run/redis.sock?db=3')).toEqual({ path: '/run/redis.sock', tls: false, db: 3 })
+    expect(parseRedisUrl('unix:/run/redis.sock')).toMatchObject({ path: '/run/redis.sock' })
+    const signedIn = parseRedisUrl('redis+unix:///run/redis.sock?username=me&password=a%40b')
     expect(signedIn).toMatchObject({ path: '/run/redis.sock', username: 'me', password: 'a@b' })
   })
 
   test('may be some nodes of a Cluster', () => {
-    expect(parseAddress('redis-cluster://a:7000,b,[::1]:7002')).toEqual({
+    expect(parseRedisUrl('redis-cluster://a:7000,b,[::1]:7002')).toEqual({
       nodes: [
         { host: 'a', port: 7000 },
         { host: 'b', port: 6379 },
@@ -97,8 +97,8 @@ describe('an address', () => {
       tls: false,
     })
     const signedIn = { nodes: [{ host: 'a', port: 6379 }], tls: true, username: 'me', password: 'a@b,c/d' }
-    expect(parseAddress('rediss-cluster://me:a%40b%2Cc%2Fd@a/0')).toEqual(signedIn)
-    expect(() => parseAddress('redis-cluster://a,b/1')).toThrow('A Redis Cluster has only database 0.')
+    expect(parseRedisUrl('rediss-cluster://me:a%40b%2Cc%2Fd@a/0')).toEqual(signedIn)
+    expect(() => parseRedisUrl('redis-cluster://a,b/1')).toThrow('A Redis Cluster has only database 0.')
   })
 
   test('that makes no sense is refused without repeating its password', () => {

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSy
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { describeRunner } from '../../src/api/client/runner.ts'
+import { newRunner } from '../../src/api/client/runner.ts'
 import { bootIdentity, machineIdentity } from '../../src/core/machine/boot.ts'
 import { ownProcess, newStamp, stampText, type LivenessStamp, processWatch } from '../../src/core/machine/liveness.ts'
 import {
@@ -16,8 +16,8 @@ import { systemEnvironment } from '../../src/core/time/environment.ts'
 describe('a runner', () => {
   test('is named after its time, chance and process, afresh each time', () => {
     const environment = systemEnvironment()
-    const one = describeRunner(environment, undefined, { task: 'x' })
-    const other = describeRunner(environment, undefined, undefined)
+    const one = newRunner(environment, undefined, { task: 'x' })
+    const other = newRunner(environment, undefined, undefined)
     expect(one.id).toMatch(new RegExp(`^runner_\\d{13}_[0-9a-f]{8}_${process.pid}$`))
     expect(one.id).not.toBe(other.id)
     expect(one).toMatchObject({ host: hostname(), pid: process.pid })
@@ -27,7 +27,7 @@ describe('a runner', () => {
 
   test('with a kept id still tells its incarnations apart', () => {
     const environment = systemEnvironment()
-    const [one, other] = [describeRunner(environment, 'kept', {}), describeRunner(environment, 'kept', {})]
+    const [one, other] = [newRunner(environment, 'kept', {}), newRunner(environment, 'kept', {})]
     expect([one.id, other.id]).toEqual(['kept', 'kept'])
     expect(one.incarnation).not.toBe(other.incarnation)
   })
@@ -38,9 +38,7 @@ describe('a runner', () => {
     cycle['self'] = cycle
     const deep = JSON.parse('{"a":'.repeat(65) + '1' + '}'.repeat(65)) as Record<string, unknown>
     for (const metadata of [cycle, { text: 'x'.repeat(9000) }, deep, [] as never]) {
-      expect(() => describeRunner(environment, undefined, metadata)).toThrow(
-        expect.objectContaining({ code: 'INVALID' }),
-      )
+      expect(() => newRunner(environment, undefined, metadata)).toThrow(expect.objectContaining({ code: 'INVALID' }))
     }
   })
 })

@@ -1,10 +1,10 @@
 import { assert, constant, date, jsonValue, oneof, property, record, string } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
-import { claimant, describeRunner } from '../../src/api/client/runner.ts'
+import { claimant, newRunner } from '../../src/api/client/runner.ts'
 import { shortRunner, wholeRunner } from '../../src/core/rule/short-runner.ts'
 
-const usual = describeRunner(systemEnvironment(), undefined, undefined)
+const usual = newRunner(systemEnvironment(), undefined, undefined)
 
 describe('a runner in short', () => {
   test('is the same runner again, whatever it says of itself', () => {

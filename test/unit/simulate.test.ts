@@ -4,8 +4,8 @@ import type { Claim, LockDriver, Request } from '../../src/core/contract/driver.
 import type { Environment } from '../../src/core/time/environment.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import {
-  documentsOverLine,
-  overLine,
+  documentsOverNetwork,
+  overNetwork,
   simulate,
   type SimulatedStore,
   type SimulationOptions,
@@ -34,7 +34,7 @@ const storeOf =
       close: async () => {},
     }
     const changed = { ...whole, ...change(whole) }
-    return { driver: (line) => overLine(line, changed), list: (query) => plain.list(query) }
+    return { driver: (line) => overNetwork(line, changed), list: (query) => plain.list(query) }
   }
 
 /** Processes that run the rule themselves, on documents, which are swapped as `change` has it. */
@@ -45,7 +45,7 @@ const documents =
     const changed = () => ({ ...shelf.store(), ...change(shelf) })
     const whole = documentDriver(shelf.store())
     return {
-      driver: (line, environment) => documentDriver(documentsOverLine(line, changed()), environment),
+      driver: (line, environment) => documentDriver(documentsOverNetwork(line, changed()), environment),
       list: (query) => whole.list(query),
     }
   }
@@ -56,7 +56,7 @@ const slowDocuments: Store = (clock) => {
   const whole = documentDriver(shelf.store())
   return {
     driver(line, environment) {
-      const store = documentsOverLine(line, shelf.store())
+      const store = documentsOverNetwork(line, shelf.store())
       return documentDriver(
         {
           ...store,

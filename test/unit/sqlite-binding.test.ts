@@ -10,8 +10,8 @@ afterEach(() => void vi.restoreAllMocks())
 test('without a binding no file is made, and no directory', async () => {
   vi.spyOn(process as { getBuiltinModule: (name: string) => unknown }, 'getBuiltinModule').mockReturnValue(undefined)
   const missing = file('new/locks.sqlite')
-  const surroundings = { ...systemSqliteEnvironment(), binding: 'node:sqlite' as const }
-  await expect(driver({ file: missing, surroundings })).rejects.toMatchObject({
+  const environment = { ...systemSqliteEnvironment(), binding: 'node:sqlite' as const }
+  await expect(driver({ file: missing, environment })).rejects.toMatchObject({
     code: 'UNAVAILABLE',
     reason: 'configuration',
   })

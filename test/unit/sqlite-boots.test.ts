@@ -21,14 +21,14 @@ function machine(boot: string, time: number) {
     dead: new Set<number>(),
     /** A driver in a process of this machine. */
     start(pid: number, namespace = '77'): Promise<LockDriver> {
-      const surroundings: Partial<SqliteEnvironment> = {
+      const environment: Partial<SqliteEnvironment> = {
         boot,
         clock: { now: () => self.time, wall: () => wall },
         process: { namespace, pid, started: pid },
         isGone: (stamp, observer) =>
           stamp.boot === observer.boot && stamp.namespace === observer.namespace && self.dead.has(stamp.pid),
       }
-      return driver({ file: file(), surroundings })
+      return driver({ file: file(), environment })
     },
   }
   return self
@@ -66,8 +66,8 @@ test('processes that share no clock share a coarse one for what they see, so a j
   const start = (pid: number): Promise<LockDriver> => {
     const clock = { now: () => uptimeMs - 500_000, wall: () => 1_700_000_000_000 }
     const identity = { namespace: '77', pid, started: pid }
-    const surroundings = { boot: `clock-${pid}`, clock, sightClock, process: identity, isGone: () => false }
-    return driver({ file: file(), surroundings })
+    const environment = { boot: `clock-${pid}`, clock, sightClock, process: identity, isGone: () => false }
+    return driver({ file: file(), environment })
   }
   await claim(await start(1), claimOf('a', { ttlMs: 10_000 }))
   const outcomes: string[] = []
@@ -197,14 +197,14 @@ test.each(['an idle key', 'a hand-over', 'the rule'])(
   'fences of a file restored from an older copy within a boot go on past those given since, by %s',
   async (way) => {
     let wall = 1_700_000_000_000
-    const surroundings: Partial<SqliteEnvironment> = { clock: { now: () => 1_000, wall: () => (wall += 1) } }
-    const first = await driver({ file: file(), surroundings })
+    const environment: Partial<SqliteEnvironment> = { clock: { now: () => 1_000, wall: () => (wall += 1) } }
+    const first = await driver({ file: file(), environment })
     await claim(first, claimOf('before'))
     await first.close()
     const names = readdirSync(path.dirname(file())).filter((name) => !name.endsWith('.inboxes'))
     const copies = names.map((name) => [file(name), readFileSync(file(name))] as const)
 
-    const second = await driver({ file: file(), surroundings })
+    const second = await driver({ file: file(), environment })
     let last = 0
     for (let round = 0; round < 20; round += 1) {
       const status = await claim(second, claimOf(`given-${round}`))
@@ -216,7 +216,7 @@ test.each(['an idle key', 'a hand-over', 'the rule'])(
       writeFileSync(name, bytes)
     }
 
-    const third = await driver({ file: file(), surroundings })
+    const third = await driver({ file: file(), environment })
     const [one, other] = [claimOf('a'), claimOf('a')]
     const [granted] = await third.send(
       way === 'the rule' ? [{ op: 'claim', claim: one }, nothing] : [{ op: 'claim', claim: one }],

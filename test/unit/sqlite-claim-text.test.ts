@@ -9,7 +9,7 @@ import {
   waiterValues,
   type ClaimRow,
 } from '../../src/drivers/sqlite/claim-row.ts'
-import { connect } from '../../src/drivers/sqlite/connection.ts'
+import { openConnection } from '../../src/drivers/sqlite/connection.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { systemSqliteEnvironment } from '../../src/drivers/sqlite/sqlite-environment.ts'
 import { anyClaim } from '../sqlite/any-claim.ts'
@@ -40,7 +40,7 @@ function rowFor(wanted: Claim, state: ClaimRow['state'], succession?: Succession
 }
 
 test('a claim comes out of the file as it was asked for, held or waiting, also after a renewal', () => {
-  const connection = connect(file(), systemSqliteEnvironment(), false)
+  const connection = openConnection(file(), systemSqliteEnvironment(), false)
   const { database, statements } = connection
   const renewal = record({
     ttlMs: oneof(constant(undefined), integer({ min: 1, max: 100_000 })),
@@ -87,7 +87,7 @@ test('a plain claim is stored as little more than its runner', async () => {
 test('a waiter that would steal goes by the ttl it asked for, whatever its renewals say', async () => {
   const time = { now: 1000 }
   const clock = { now: () => time.now, wall: () => 1_700_000_000_000 + time.now }
-  const own = await driver({ file: file(), surroundings: { clock } })
+  const own = await driver({ file: file(), environment: { clock } })
   await claim(own, claimOf('a', { ttlMs: 60_000 }))
   const thief = claimOf('a', { ttlMs: 5_000, evict: 'stale' })
   await claim(own, thief)
@@ -103,7 +103,7 @@ describe('a text that somebody has edited is told as damage', () => {
   const damage = async (sql: string): Promise<LockDriver> => {
     const time = { now: 1000 }
     const clock = { now: () => time.now, wall: () => 1_700_000_000_000 + time.now }
-    const own = await driver({ file: file(), surroundings: { clock } })
+    const own = await driver({ file: file(), environment: { clock } })
     await claim(own, held)
     // Of the second on `b` it is known whom it came after; on `c` an ending is remembered.
     for (const key of ['b', 'c']) await claim(own, claimOf(key, { ttlMs: 1_000 }))

@@ -18,7 +18,7 @@ const harness: Harness = {
     }
     return {
       async driver() {
-        const driver = sqlite({ file: path.join(directory, `${files}.sqlite`), surroundings: { clock } })
+        const driver = sqlite({ file: path.join(directory, `${files}.sqlite`), environment: { clock } })
         drivers.push(driver)
         await driver.open()
         return driver

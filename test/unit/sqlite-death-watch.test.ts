@@ -9,20 +9,20 @@ const holder = stampText(newStamp('boot-1', { namespace: '1', pid: 20, started: 
 
 /** A watch over one holder, which is alive until `dead` is set, and whatever it reported. */
 function setUp() {
-  const stage = { dead: false, looks: 0, reports: [] as string[] }
+  const stage = { dead: false, checks: 0, reports: [] as string[] }
   const watch = new DeathWatch({
     version: () => 'nobody else has written',
     stampsOf: () => [holder],
     isGone() {
-      stage.looks += 1
+      stage.checks += 1
       return stage.dead
     },
-    died: (key, id) => void stage.reports.push(`${key} ${id}`),
+    onDeath: (key, id) => void stage.reports.push(`${key} ${id}`),
   })
   return { stage, watch }
 }
 
-test('whoever waits is told of a death in front of it at the next look', () => {
+test('a waiting claim polls at the next check after a process in front of it died', () => {
   const { stage, watch } = setUp()
   watch.add('x', 'one')
   vi.advanceTimersByTime(100)
@@ -33,19 +33,19 @@ test('whoever waits is told of a death in front of it at the next look', () => {
   watch.close()
 })
 
-test('nobody is looked at, and no timer runs, once nobody waits', () => {
+test('no process is checked, and no timer runs, once no claim waits', () => {
   const { stage, watch } = setUp()
   watch.add('x', 'one')
   vi.advanceTimersByTime(100)
   watch.delete('x', 'one')
-  const { looks } = stage
-  expect(looks).toBeGreaterThan(0)
+  const { checks } = stage
+  expect(checks).toBeGreaterThan(0)
   vi.advanceTimersByTime(100)
-  expect(stage.looks).toBe(looks)
+  expect(stage.checks).toBe(checks)
   expect(vi.getTimerCount()).toBe(0)
 })
 
-test('who waits again is looked after again, before and after the looking has stopped', () => {
+test('a claim that waits again is watched again, before and after the checks have stopped', () => {
   for (const pausedMs of [0, 1000]) {
     const { stage, watch } = setUp()
     watch.add('x', 'one')
@@ -66,7 +66,7 @@ test('what was reported is forgotten in time, however many keys the dead held', 
   for (let round = 0; round < 30; round += 1) {
     for (let key = 0; key < 100; key += 1) watch.add(`key-${round}-${key}`, 'one')
     vi.advanceTimersByTime(100)
-    // Somebody always waits, so that the looking goes on.
+    // A claim always waits, so that the checks go on.
     for (let key = 1; key < 100; key += 1) watch.delete(`key-${round}-${key}`, 'one')
   }
   expect(new Set(stage.reports).size).toBe(3000)

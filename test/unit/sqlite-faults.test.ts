@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest'
 import { worthRetrying } from '../../src/core/errors.ts'
-import { faultOf, isBusy, wroteNothing } from '../../src/drivers/sqlite/faults.ts'
+import { sqliteError, isBusy, wroteNothing } from '../../src/drivers/sqlite/faults.ts'
 
 /** As SQLite's bindings throw it. */
-const sqliteError = (errcode: number) => Object.assign(new Error('from SQLite'), { code: 'ERR_SQLITE_ERROR', errcode })
+const errorOfSqlite = (errcode: number) =>
+  Object.assign(new Error('from SQLite'), { code: 'ERR_SQLITE_ERROR', errcode })
 
 test.each([
   ['busy', 5],
@@ -17,8 +18,8 @@ test.each([
   ['io', 10 + 3 * 256],
   ['sqlite', 1],
 ])('%s is told by the result code %i', (reason, errcode) => {
-  const error = sqliteError(errcode)
-  const fault = faultOf(error, '/x/locks.sqlite')
+  const error = errorOfSqlite(errcode)
+  const fault = sqliteError(error, '/x/locks.sqlite')
   expect(fault).toMatchObject({ code: 'UNAVAILABLE', reason, cause: error })
   expect(fault.message).toContain('/x/locks.sqlite')
 })
@@ -34,27 +35,27 @@ test.each([
   ['sqlite', 'near "nonsense": syntax error in nonsense at offset 0'],
 ])('%s is told by the words of an error without a result code: %s', (reason, message) => {
   const error = Object.assign(new Error(message), { code: 'ERR_SQLITE_ERROR' })
-  expect(faultOf(error, '/x/locks.sqlite').reason).toBe(reason)
-  expect(faultOf(new Error(message), '/x/locks.sqlite').reason).toBe('sqlite')
+  expect(sqliteError(error, '/x/locks.sqlite').reason).toBe(reason)
+  expect(sqliteError(new Error(message), '/x/locks.sqlite').reason).toBe('sqlite')
 })
 
 test('only a busy file is worth another try at once', () => {
-  expect(isBusy(sqliteError(5))).toBe(true)
-  expect(isBusy(sqliteError(13))).toBe(false)
+  expect(isBusy(errorOfSqlite(5))).toBe(true)
+  expect(isBusy(errorOfSqlite(13))).toBe(false)
   expect(isBusy(new Error('SQLITE_BUSY'))).toBe(false)
-  expect(worthRetrying(faultOf(sqliteError(5), 'f'))).toBe(true)
-  expect(worthRetrying(faultOf(sqliteError(11), 'f'))).toBe(false)
+  expect(worthRetrying(sqliteError(errorOfSqlite(5), 'f'))).toBe(true)
+  expect(worthRetrying(sqliteError(errorOfSqlite(11), 'f'))).toBe(false)
 })
 
 test('after a failed commit the outcome is known only where SQLite is certain', () => {
-  expect(wroteNothing(sqliteError(5))).toBe(true)
-  expect(wroteNothing(sqliteError(13))).toBe(true)
-  expect(wroteNothing(sqliteError(10))).toBe(false)
+  expect(wroteNothing(errorOfSqlite(5))).toBe(true)
+  expect(wroteNothing(errorOfSqlite(13))).toBe(true)
+  expect(wroteNothing(errorOfSqlite(10))).toBe(false)
 })
 
 test('errors of the file system say what to do', () => {
   const error = (code: string) => Object.assign(new Error(code), { code })
-  expect(faultOf(error('EROFS'), 'f').reason).toBe('read-only')
-  expect(faultOf(error('ENOSPC'), 'f').reason).toBe('full')
-  expect(faultOf(error('ENOTDIR'), 'f').reason).toBe('configuration')
+  expect(sqliteError(error('EROFS'), 'f').reason).toBe('read-only')
+  expect(sqliteError(error('ENOSPC'), 'f').reason).toBe('full')
+  expect(sqliteError(error('ENOTDIR'), 'f').reason).toBe('configuration')
 })

@@ -22,7 +22,7 @@ function setUp() {
   const dead = new Set<number>()
   const isGone = ({ pid }: LivenessStamp) => dead.has(pid)
   const driver = (pid = process.pid, elsewhere: Partial<SqliteEnvironment> = {}): Promise<LockDriver> =>
-    open({ file: store, surroundings: { clock, isGone, process: { namespace: '1', pid, started: 1 }, ...elsewhere } })
+    open({ file: store, environment: { clock, isGone, process: { namespace: '1', pid, started: 1 }, ...elsewhere } })
   return { store, time, driver, dead }
 }
 

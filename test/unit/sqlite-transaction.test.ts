@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { connect, type Connection } from '../../src/drivers/sqlite/connection.ts'
+import { openConnection, type SqliteConnection } from '../../src/drivers/sqlite/connection.ts'
 import { selfIdentityIn } from '../../src/drivers/sqlite/self-identity.ts'
 import { systemSqliteEnvironment } from '../../src/drivers/sqlite/sqlite-environment.ts'
 import { inTransaction } from '../../src/drivers/sqlite/transaction-writer.ts'
@@ -7,11 +7,11 @@ import { claimOf } from '../support/claims.ts'
 import { scratch } from '../sqlite/scratch.ts'
 
 const { file } = scratch()
-const surroundings = systemSqliteEnvironment()
-const self = selfIdentityIn(surroundings)
+const environment = systemSqliteEnvironment()
+const self = selfIdentityIn(environment)
 
 /** A connection whose COMMIT fails with this code of SQLite. */
-function failing(connection: Connection, errcode: number): Connection {
+function failing(connection: SqliteConnection, errcode: number): SqliteConnection {
   const run = () => {
     throw Object.assign(new Error('as told'), { errcode })
   }
@@ -22,12 +22,12 @@ test.each([
   ['refused when the disk is full', 13, 'throws'],
   ['in doubt when the disk failed', 10, 'doubts'],
 ])('a commit is %s', (_how, errcode, outcome) => {
-  const connection = connect(file(), surroundings, false)
+  const connection = openConnection(file(), environment, false)
   const claim = claimOf('a')
   const attempt = () =>
     inTransaction(failing(connection, errcode), self, (writing) => writing.carryOut({ op: 'claim', claim }))
   if (outcome === 'throws') expect(attempt).toThrow('as told')
-  else expect(attempt()).toMatchObject({ doubt: { errcode }, notices: [] })
+  else expect(attempt()).toMatchObject({ doubt: { errcode }, notifications: [] })
   // Either way the connection is ready for the next transaction.
   const again = inTransaction(connection, self, (writing) => writing.carryOut({ op: 'claim', claim }))
   expect(again.result).toMatchObject({ state: 'held' })
@@ -35,7 +35,7 @@ test.each([
 })
 
 test('what fails half-way leaves nothing behind', () => {
-  const connection = connect(file(), surroundings, false)
+  const connection = openConnection(file(), environment, false)
   const attempt = () =>
     inTransaction(connection, self, (writing) => {
       writing.carryOut({ op: 'claim', claim: claimOf('a') })

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import type { Request } from '../../src/core/contract/driver.ts'
-import { findDeadlocks, statusInBoth } from '../../src/core/rule/wait-for-graph.ts'
+import { findDeadlocks, claimsInBoth } from '../../src/core/rule/wait-for-graph.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
-import { lookAt } from '../../src/server/operators/changes.ts'
+import { readSnapshot } from '../../src/server/operators/changes.ts'
 import { claimOf } from '../support/claims.ts'
 import { Crowd } from './wait-for/crowd.ts'
 
@@ -19,7 +19,7 @@ test(`in ${runs} random runs nobody is told of a deadlock who would have got on,
     const first = crowd.read(9)
     for (let steps = Math.floor(crowd.random() * 3); steps > 0; steps -= 1) crowd.step()
     const second = crowd.read(9)
-    const told = findDeadlocks({ now: crowd.now, keys: statusInBoth(first, second) })
+    const told = findDeadlocks({ now: crowd.now, keys: claimsInBoth(first, second) })
     while (crowd.step());
     for (const { candidates } of told) {
       alarms += 1
@@ -58,7 +58,7 @@ test('a cycle of ten thousand is found, and in a line of ten thousand nobody is 
     await ring.send([wait])
     if (place < count - 1) await line.send([wait])
   }
-  const found = findDeadlocks(await lookAt(ring))
+  const found = findDeadlocks(await readSnapshot(ring))
   expect(found.map(({ candidates, cycle }) => [candidates.length, cycle.length])).toEqual([[count, count]])
-  expect(findDeadlocks(await lookAt(line))).toEqual([])
+  expect(findDeadlocks(await readSnapshot(line))).toEqual([])
 })

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { timedOut as httpTimedOut } from '../../src/drivers/http/faults.ts'
-import { timedOut as redisTimedOut } from '../../src/drivers/redis/faults.ts'
+import { callTimedOut as redisTimedOut } from '../../src/drivers/redis/errors.ts'
 import { formatDuration } from '../../src/core/time/duration.ts'
 
 test('what people read of a time has no fractions of milliseconds', () => {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { fromWireStatus } from '../../src/core/wire/wire-status.ts'
+import { fromWireStatus } from '../../src/core/wire/replies.ts'
 
 test.each([
   '{ "state": "held", "fence": 5, "ttlMs": 1000 }',

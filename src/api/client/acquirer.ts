@@ -1,22 +1,33 @@
 import { LeaseholdError } from '../../core/errors.ts'
-import { isContention } from './waiter.ts'
 import { toScope, type Scope, type ScopeLike } from '../../core/contract/scope.ts'
-import { attempt, pursue, type Sharing } from './acquisition.ts'
+import { Acquisition, isContention, type AcquireRequest, type Miss, type Sharing } from './acquisition.ts'
 import type { Client } from './client.ts'
-import type { LeaseHandle } from '../lease/lease-handle.ts'
-import { checkAcquireOptions, resolveOptions, type AcquireOptions, type Terms, acquireOptions } from '../options.ts'
-import { enterAgain, ownDeadlock, ownerTerms } from '../owners/own-locks.ts'
+import { LeaseHandle } from '../lease/lease-handle.ts'
+import {
+  checkAcquireOptions,
+  resolveOptions,
+  type AcquireOptions,
+  type AcquireTerms,
+  acquireOptions,
+} from '../options.ts'
+import { enterAgain, ownDeadlock, termsForOwner } from '../owners/own-locks.ts'
 import { asOwner, bodyOwner, claimingOwner } from '../owners/current-owner.ts'
-import { refusal } from './refusal.ts'
+import { acquireError } from './acquire-error.ts'
 import type { Lease } from '../lease.ts'
 
-/** The ways of taking a lock, however it is shared, by one client and its defaults. */
+/** An acquisition that ended without a grant, and how. */
+export interface MissedAcquisition {
+  readonly miss: Miss
+  readonly acquisition: Acquisition
+}
+
+/** Takes locks for one client with its defaults: checks options, makes acquisitions, and turns grants into leases. */
 export class Acquirer {
   readonly client: Client
   readonly #defaults: AcquireOptions
-  readonly #defaultTerms: Terms
+  readonly #defaultTerms: AcquireTerms
   #lastOptions: AcquireOptions | undefined
-  #lastTerms: Terms | undefined
+  #lastTerms: AcquireTerms | undefined
 
   constructor(client: Client, defaults: AcquireOptions) {
     this.client = client
@@ -24,16 +35,16 @@ export class Acquirer {
     this.#defaultTerms = resolveOptions(defaults, client.driver.supports, client.allowForce)
   }
 
-  /** The options of one acquisition, checked, for whoever is asking. */
-  terms(options?: AcquireOptions, owner = claimingOwner(options?.owner ?? this.#defaults.owner)): Terms {
+  /** The options of one acquisition, checked, and the owner on whose behalf it is made. */
+  terms(options?: AcquireOptions, owner = claimingOwner(options?.owner ?? this.#defaults.owner)): AcquireTerms {
     const { client } = this
     client.refuseIfClosed()
     const terms = options === undefined ? this.#defaultTerms : this.#termsOf(options)
-    return owner === undefined ? terms : ownerTerms(client, terms, owner)
+    return owner === undefined ? terms : termsForOwner(client, terms, owner)
   }
 
-  /** A program asks with the same few options again and again: those it asked with last are checked once. */
-  #termsOf(options: AcquireOptions): Terms {
+  /** Checks options again only if they differ from those of the call before: most programs repeat theirs. */
+  #termsOf(options: AcquireOptions): AcquireTerms {
     const last = this.#lastOptions
     if (last !== undefined && this.#lastTerms !== undefined && areSame(last, options)) return this.#lastTerms
     const { driver, allowForce } = this.client
@@ -43,8 +54,9 @@ export class Acquirer {
     return terms
   }
 
-  acquire(of: ScopeLike, sharing: Sharing, options: AcquireOptions | undefined, owner?: string): Promise<LeaseHandle> {
-    // One promise from here to the lease: this is the call that is made most. What throws in here rejects it.
+  /** Waits for a lock. */
+  acquire(of: ScopeLike, sharing: Sharing, options?: AcquireOptions, owner?: string): Promise<LeaseHandle> {
+    // One promise from here to the lease: this is the call that is made most. An error thrown in here rejects the promise.
     return new Promise((resolve, reject) => {
       const { client } = this
       const scope = toScope(of)
@@ -53,13 +65,25 @@ export class Acquirer {
       if (again !== undefined) return resolve(again)
       const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? Infinity)
       if (waitMs > 0) this.refuseOwnDeadlock(scope, sharing, terms)
-      pursue(client, scope, sharing, terms, waitMs, resolve, (missed) => {
-        refusal(client, scope, missed, terms).then(reject, reject)
-      })
+      new Acquisition(client, { scope, sharing, terms, waitMs }, (outcome, acquisition) => {
+        if (outcome.type === 'granted') resolve(LeaseHandle.granted(acquisition, outcome))
+        else acquireError(acquisition, outcome).then(reject, reject)
+      }).start()
     })
   }
 
-  async tryAcquire(of: ScopeLike, sharing: Sharing, options: AcquireOptions | undefined): Promise<LeaseHandle | null> {
+  /** One acquisition as a promise. Rejects only if no claim was sent. */
+  attempt(request: AcquireRequest): Promise<LeaseHandle | MissedAcquisition> {
+    return new Promise((resolve) => {
+      new Acquisition(this.client, request, (outcome, acquisition) => {
+        if (outcome.type === 'granted') resolve(LeaseHandle.granted(acquisition, outcome))
+        else resolve({ miss: outcome, acquisition })
+      }).start()
+    })
+  }
+
+  /** The lock, or null if another holder has it. Waits only if `wait` says so. */
+  async tryAcquire(of: ScopeLike, sharing: Sharing, options?: AcquireOptions): Promise<LeaseHandle | null> {
     const { client } = this
     const scope = toScope(of)
     const terms = this.terms(options)
@@ -67,25 +91,26 @@ export class Acquirer {
     if (again !== undefined) return again
     const waitMs = terms.failOnConflict ? 0 : (terms.waitMs ?? 0)
     if (waitMs > 0) this.refuseOwnDeadlock(scope, sharing, terms)
-    const acquired = await attempt(client, scope, sharing, terms, waitMs)
-    if ('lease' in acquired) return acquired.lease
-    const { miss } = acquired
+    const acquired = await this.attempt({ scope, sharing, terms, waitMs })
+    if (acquired instanceof LeaseHandle) return acquired
+    const { miss, acquisition } = acquired
     if (isContention(miss)) return null
     if (miss.type === 'timeout' && miss.error === undefined) return null
-    throw await refusal(client, scope, acquired, terms)
+    throw await acquireError(acquisition, miss)
   }
 
+  /** Runs a body while the lock is held. */
   async run<Result>(of: ScopeLike, sharing: Sharing, ...rest: RunArguments<Result>): Promise<Result> {
     const scope = toScope(of)
     const [options, body] = rest.length === 1 ? [undefined, rest[0]] : rest
     if (typeof body !== 'function') throw new LeaseholdError('INVALID', 'run needs a function to run.')
     const owner = this.newOwner(options)
     const lease = await this.acquire(scope, sharing, options, owner)
-    // Closed in the same turn, by another body say, it has let this lock go.
+    // A client that was closed in the same turn, by another body say, has released this lease.
     this.client.refuseIfClosed()
     try {
       const result = await asOwner(owner, () => body(lease))
-      // Look at the clock before letting go: a body that finished too late has done unprotected work.
+      // Read the clock before the release: a body that finished too late has done unprotected work.
       const { held, loss } = lease.latest
       if (!held && loss !== undefined) throw loss
       return result
@@ -94,7 +119,7 @@ export class Acquirer {
     }
   }
 
-  /** The same lock, with the same options, again and again. */
+  /** A lock of one scope, with options of its own. */
   lock(scope: Scope, sharing: Sharing, fixed: AcquireOptions = {}): Lock {
     checkAcquireOptions(fixed, 'a lock')
     const merged = (options?: AcquireOptions): AcquireOptions => acquireOptions(fixed, options)
@@ -109,13 +134,13 @@ export class Acquirer {
     }
   }
 
-  /** The owner of a new body. */
+  /** The owner of a new `run` body. */
   newOwner(options: AcquireOptions | undefined): string {
     return bodyOwner(options?.owner ?? this.#defaults.owner, () => this.client.environment.id())
   }
 
-  /** Throws DEADLOCK if an owner is about to wait for what it holds itself. */
-  refuseOwnDeadlock(scope: Scope, sharing: Sharing, terms: Terms): void {
+  /** Throws DEADLOCK if the owner is about to wait for a lock that it holds itself. */
+  refuseOwnDeadlock(scope: Scope, sharing: Sharing, terms: AcquireTerms): void {
     const error = ownDeadlock(this.client, scope, sharing, terms)
     if (error === undefined) return
     const { key = '', code } = error
@@ -124,22 +149,22 @@ export class Acquirer {
   }
 }
 
-/** Whether two objects have the same values under the same names, and none that could have changed inside. */
-function areSame(one: AcquireOptions, other: AcquireOptions): boolean {
+/** Whether two calls have the same options. Objects never count as the same: their fields may have changed. */
+function areSame(before: AcquireOptions, options: AcquireOptions): boolean {
   let names = 0
-  for (const name in other) {
-    const value = other[name as keyof AcquireOptions]
-    if (typeof value === 'object' || value !== one[name as keyof AcquireOptions]) return false
-    if (!Object.hasOwn(one, name)) return false
+  for (const name in options) {
+    const value = options[name as keyof AcquireOptions]
+    if (typeof value === 'object' || value !== before[name as keyof AcquireOptions]) return false
+    if (!Object.hasOwn(before, name)) return false
     names += 1
   }
-  return names === Object.keys(one).length
+  return names === Object.keys(before).length
 }
 
-/** What runs while a lock is held. */
+/** The function that `run` calls while the lock is held. */
 export type Body<Result> = (lease: Lease) => Result | Promise<Result>
 
-/** The arguments of `run` after the scope: the options may be left out. For test doubles, which write `run` only once. */
+/** The arguments of `run` after the scope: the options may be left out. For test doubles, which implement `run` once. */
 export type RunArguments<Result> = [Body<Result>] | [AcquireOptions, Body<Result>]
 
 /** A lock to be taken again and again with the same options: what `locks.lock` gives. */

@@ -1,13 +1,17 @@
-import { adaptivePolling } from '../../core/time/backoff.ts'
-import type { AbsentReason, Claim, Mode, Runner } from '../../core/contract/driver.ts'
-import { jitterOf, type RenewalPolicy } from '../../core/client/claim-step.ts'
-import { claimant } from './runner.ts'
-import { storeKey, type Scope } from '../../core/contract/scope.ts'
-import type { ClaimRuntime } from '../../core/client/claim-runtime.ts'
-import { Waiter, type Grant, type Miss } from './waiter.ts'
+import { listenForAbort, stopListeningForAbort } from './abort-listeners.ts'
 import type { Client } from './client.ts'
-import { LeaseHandle } from '../lease/lease-handle.ts'
-import { unsupported, type Terms } from '../options.ts'
+import { claimant } from './runner.ts'
+import { adaptivePolling, pauseMs, retryPresets, type Backoff } from '../../core/time/backoff.ts'
+import { afterReading } from '../../core/time/bounded.ts'
+import type { TimerBucket, TimerTask } from '../../core/time/timer-queue.ts'
+import { ClaimRuntime, type ClaimObserver, type ObservedEffect } from '../../core/client/claim-runtime.ts'
+import { jitterOf, type RenewalPolicy } from '../../core/client/claim-step.ts'
+import type { SlotMember } from '../../core/client/slot-set.ts'
+import type { AbsentReason, Claim, ClaimStatus, Mode, Runner } from '../../core/contract/driver.ts'
+import { storeKey, type Scope } from '../../core/contract/scope.ts'
+import { LeaseholdError, worthRetrying, type DeadlockedOwner } from '../../core/errors.ts'
+import { unsupported, type AcquireTerms } from '../options.ts'
+import type { WatchedWait } from '../owners/deadlock-watch.ts'
 
 /** How a scope is shared. */
 export interface Sharing {
@@ -17,46 +21,54 @@ export interface Sharing {
   readonly replaces?: string
 }
 
+/** The sharing of a plain lock: one holder at a time. */
 export const exclusively: Sharing = { mode: 'exclusive' }
 
-/** An acquisition that ended without a lease, and what it took. */
-export interface Missed {
-  readonly miss: Miss
-  readonly attempts: number
-  readonly waitedMs: number
+/** What one acquire asks for, checked. */
+export interface AcquireRequest {
+  readonly scope: Scope
+  readonly sharing: Sharing
+  readonly terms: AcquireTerms
+  /** 0: do not wait. Infinity: as long as it takes. */
+  readonly waitMs: number
 }
 
-/** A lease, or why there is none. */
-export type Acquired = { readonly lease: LeaseHandle } | Missed
+/** The claim is held: the effect of `claim-step.ts` itself, so that nothing is copied. */
+export type ClaimGrant = Extract<ObservedEffect, { type: 'granted' }>
 
-/** Claims a scope and follows the claim until it is held or given up. Rejects only if nothing was asked. */
-export function attempt(
-  client: Client,
-  scope: Scope,
-  sharing: Sharing,
-  terms: Terms,
-  waitMs: number,
-): Promise<Acquired> {
-  return new Promise((resolve) => pursue(client, scope, sharing, terms, waitMs, (lease) => resolve({ lease }), resolve))
+type AbsentStatus = Extract<ClaimStatus, { state: 'absent' }>
+
+/** How an acquisition ended without a grant. Contention is an outcome, not an error. */
+export type Miss =
+  | { readonly type: 'refused'; readonly status: AbsentStatus }
+  /** `error`: why the store could not be asked, if that is what used up the time. */
+  | { readonly type: 'timeout'; readonly ahead: number | undefined; readonly error: unknown }
+  | { readonly type: 'aborted' }
+  | { readonly type: 'closed' }
+  /** The owners of a cycle wait for each other, and this acquisition was chosen to give way. */
+  | { readonly type: 'deadlocked'; readonly cycle: readonly DeadlockedOwner[] }
+  | { readonly type: 'failed'; readonly error: unknown }
+
+/**
+ * Called exactly once: from `start` if the signal has fired already, else later. Must not throw, since timers and answers call
+ * it. A grant must become a lease before this returns: what happens to the claim next is told to the lease.
+ */
+export type OnOutcome = (outcome: ClaimGrant | Miss, acquisition: Acquisition) => void
+
+/** How many claims a call that does not wait may make, if the store loses each before it can say who holds the lock. */
+const claimsWithoutWaiting = 3
+
+/** Whether the miss is due to other holders or to the end of the claim itself, and not to what the claim asked for. */
+export function isContention(miss: Miss): boolean {
+  return miss.type === 'refused' && mayFareBetter(miss.status.reason)
 }
 
-/** Like {@link attempt} for callers with a promise of their own: calls one of `acquired` and `missed`, once and later. */
-export function pursue(
-  client: Client,
-  scope: Scope,
-  sharing: Sharing,
-  terms: Terms,
-  waitMs: number,
-  acquired: (lease: LeaseHandle) => void,
-  missed: (missed: Missed) => void,
-): void {
-  // Whoever asks for one lock after another may have been overtaken by the client's end.
-  client.refuseIfClosed()
-  refuseUnsupported(client, scope, sharing)
-  new Acquisition(client, scope, sharing, terms, waitMs, acquired, missed).start()
+/** Whether a new claim may fare better than a claim that ended this way. */
+function mayFareBetter(reason: AbsentReason): boolean {
+  return reason !== 'deadlock' && reason !== 'mismatch'
 }
 
-/** Throws UNSUPPORTED for what the store cannot lock, or not like this. */
+/** Throws UNSUPPORTED if the store cannot lock this scope, or cannot share it like this. */
 export function refuseUnsupported({ driver }: Client, scope: Scope, sharing: Sharing): void {
   const { supports } = driver
   if (scope.range !== undefined && !supports.range) throw unsupported('byte ranges')
@@ -64,57 +76,166 @@ export function refuseUnsupported({ driver }: Client, scope: Scope, sharing: Sha
   if (sharing.limit !== undefined && !supports.limit) throw unsupported('semaphores')
 }
 
-/** One caller's way to a lease on one scope. */
-class Acquisition extends Waiter {
-  protected readonly terms: RenewalPolicy
-  readonly #client: Client
-  readonly #scope: Scope
-  readonly #sharing: Sharing
-  readonly #terms: Terms
+/**
+ * Follows one acquire over as many attempts as it takes. Each attempt is a claim of its own: a store that queues needs one,
+ * other stores are asked again after growing pauses. Ends with a grant or with a miss, and after a miss no claim is left
+ * behind. Whoever started the acquisition turns the grant into a lease.
+ */
+export class Acquisition implements TimerTask, SlotMember, ClaimObserver, RenewalPolicy, WatchedWait {
+  timerSlot = -1
+  timerBucket: TimerBucket | undefined
+  setSlot = -1
+  /** Claims sent so far. */
+  attempts = 0
+  readonly client: Client
+  readonly request: AcquireRequest
+  /** The store's key of the scope. */
+  readonly key: string
+  /** When the acquisition began. */
+  readonly since: number
+  // The renewal policy of its claims.
+  readonly heartbeatMs: number
+  readonly polling: Backoff | undefined
+  readonly jitter: number
+  readonly hold: RenewalPolicy['hold']
+  readonly #until: number
   readonly #mayQueue: boolean
-  readonly #acquired: (lease: LeaseHandle) => void
-  readonly #missed: (missed: Missed) => void
-  readonly #key: string
   readonly #runner: Runner
+  readonly #onOutcome: OnOutcome
+  #claimRuntime: ClaimRuntime | undefined
+  #failures = 0
+  #ahead: number | undefined
+  #error: unknown
+  /** When the next attempt is due, while pausing between two. */
+  #pauseUntil = Infinity
+  /** When the place in the queue is given up although there is time left. */
+  #queueUntil = Infinity
   #contended = false
+  #over = false
+  /** Why the conversion was given up, while the store is asked to withdraw its claim. */
+  #withdrawal: Miss | undefined
+  #abort: (() => void) | undefined
 
-  constructor(
-    client: Client,
-    scope: Scope,
-    sharing: Sharing,
-    terms: Terms,
-    waitMs: number,
-    acquired: (lease: LeaseHandle) => void,
-    missed: (missed: Missed) => void,
-  ) {
-    super(client.runtime, waitMs === terms.waitPolicy.waitMs ? terms.waitPolicy : { ...terms.waitPolicy, waitMs })
-    const { driver, environment } = client
-    this.#client = client
-    this.#scope = scope
-    this.#sharing = sharing
-    this.#terms = terms
-    // The only attempt that `retry` allows asks once and goes.
-    this.#mayQueue = waitMs > 0 && driver.supports.queue && terms.waitPolicy.queueMs !== 0
-    this.#acquired = acquired
-    this.#missed = missed
-    this.#key = storeKey(client.namespace, scope.key)
-    // Here, where it may throw: nobody waits yet.
+  /** Throws for a closed client, for bad metadata, and for what the store does not support. */
+  constructor(client: Client, request: AcquireRequest, onOutcome: OnOutcome) {
+    const { scope, sharing, terms, waitMs } = request
+    // A caller that asks for one lock after another may have been overtaken by the client's end.
+    client.refuseIfClosed()
+    refuseUnsupported(client, scope, sharing)
+    const { environment } = client
+    const { supports } = client.driver
+    this.client = client
+    this.request = request
+    this.key = storeKey(client.namespace, scope.key)
+    this.since = environment.now()
+    this.heartbeatMs = client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs)
+    this.polling = supports.push ? undefined : (supports.pollingDefault ?? adaptivePolling)
+    this.jitter = jitterOf(environment.random())
+    this.hold = terms.holdUntil === undefined ? undefined : { until: terms.holdUntil, ttlMinMs: supports.ttlMinMs }
+    // A call that does not wait is bounded by the ttl of its one claim.
+    this.#until = waitMs === 0 ? Infinity : this.since + waitMs
+    // If `retry` allows one attempt only, the claim asks once and does not queue.
+    this.#mayQueue = waitMs > 0 && supports.queue && terms.waitPolicy.queueMs !== 0
     this.#runner = claimant(client.runner, terms.owner, terms.metadata)
-    this.terms = {
-      heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
-      polling: driver.supports.push ? undefined : (driver.supports.pollingDefault ?? adaptivePolling),
-      jitter: jitterOf(environment.random()),
-      hold: terms.holdUntil === undefined ? undefined : { until: terms.holdUntil, ttlMinMs: driver.supports.ttlMinMs },
+    this.#onOutcome = onOutcome
+  }
+
+  /** The runtime of the granted claim. Only after a grant. */
+  get claimRuntime(): ClaimRuntime {
+    return this.#claimRuntime as ClaimRuntime
+  }
+
+  /** The id of the claim that is under way. */
+  get claimId(): string | undefined {
+    return this.#claimRuntime?.state.claim.id
+  }
+
+  /** The owner on whose behalf the acquisition waits. */
+  get owner(): string | undefined {
+    return this.request.terms.owner
+  }
+
+  /** How long the acquisition has taken so far. */
+  get waitedMs(): number {
+    return Math.round(this.client.environment.now() - this.since)
+  }
+
+  /** Sends the first claim. */
+  start(): void {
+    const { signal } = this.request.terms.waitPolicy
+    // The caller's signal first: its `addEventListener` may throw.
+    if (signal !== undefined && !signal.aborted) {
+      this.#abort = (): void => this.#giveUp({ type: 'aborted' })
+      listenForAbort(signal, this.#abort)
+    }
+    this.client.acquisitions.add(this)
+    this.client.timers.hold()
+    if (signal?.aborted === true) return this.#miss({ type: 'aborted' })
+    this.#attempt(this.since)
+  }
+
+  /** Asks the store for the status of the queued claim. A claim whose first answer is still to come needs no second request. */
+  poll(): void {
+    if (this.#claimRuntime?.undecided === true) this.#claimRuntime.onNotification('poll')
+  }
+
+  /** Gives up because waiting would never end. */
+  giveUpDeadlocked(cycle: readonly DeadlockedOwner[]): void {
+    this.#giveUp({ type: 'deadlocked', cycle })
+  }
+
+  /** Gives up because the client is closing. */
+  close(): void {
+    this.#giveUp({ type: 'closed' })
+  }
+
+  wake(now: number): void {
+    // The answer may have arrived while the event loop was blocked.
+    if (now >= Math.min(this.#until, this.#queueUntil)) afterReading(this.client.environment, () => this.#outOfTime())
+    else if (now >= this.#pauseUntil) this.#attempt(now)
+    else this.#setTimer()
+  }
+
+  /** Hears what becomes of the present attempt. */
+  observe(effect: ObservedEffect): void {
+    if (this.#over) return
+    switch (effect.type) {
+      case 'granted':
+        this.#end()
+        return this.#onOutcome(effect, this)
+      case 'queued':
+        this.#ahead = effect.ahead
+        this.#error = undefined
+        this.#boundQueue()
+        return this.#onQueued(effect.ahead)
+      case 'refused':
+        return this.#onRefused(effect.status)
+      case 'failed':
+        return this.#onFailed(effect.error)
+      case 'renewal-failed':
+        this.#error = effect.error
+        return
+      default:
+        return
     }
   }
 
-  protected newClaim(): Claim {
-    const { priority, evict, staleMs, ttlMs, graceMs, maxHoldMs, detached } = this.#terms
-    const { mode, limit, replaces } = this.#sharing
-    const { range } = this.#scope
+  #attempt(now: number): void {
+    this.#pauseUntil = Infinity
+    this.attempts += 1
+    this.#setTimer()
+    this.#claimRuntime = ClaimRuntime.begin(this.client, this.#newClaim(), this, now)
+  }
+
+  /** A claim with a fresh id: an id that was answered absent is never claimed again. Must not throw: timers call it. */
+  #newClaim(): Claim {
+    const { scope, sharing, terms } = this.request
+    const { priority, evict, staleMs, ttlMs, graceMs, maxHoldMs, detached } = terms
+    const { mode, limit, replaces } = sharing
+    const { range } = scope
     const claim: Claim = {
-      id: this.#client.environment.id(),
-      key: this.#key,
+      id: this.client.environment.id(),
+      key: this.key,
       mode,
       priority,
       wait: this.#mayQueue,
@@ -122,67 +243,123 @@ class Acquisition extends Waiter {
       graceMs,
       runner: this.#runner,
     }
-    // Most want none of these, and a claim is kept for as long as it is held.
+    // Most claims have none of these fields, and a claim is kept in memory for as long as it is held.
     const wantsNone = limit === undefined && range === undefined && evict === undefined && maxHoldMs === undefined
     const staysAlone = replaces === undefined && detached === undefined
     if (wantsNone && staysAlone) return claim
     return { ...claim, limit, range, evict, staleMs, maxHoldMs, replaces, detached }
   }
 
-  /** What a conversion was to take the place of does not come back. */
-  protected override worthAsking(reason: AbsentReason): boolean {
-    if (this.#terms.endsWhenEvicted === true && reason === 'evicted') return false
-    const asksAgain = this.#sharing.replaces === undefined || reason === 'refused' || reason === 'expired'
-    return super.worthAsking(reason) && asksAgain
-  }
-
-  /** Granted unheard, it is all its owner has: to release it would let go of more than a place. */
-  protected override get withdraws(): boolean {
-    return this.#sharing.replaces !== undefined
-  }
-
-  /** For whom it waits. */
-  get owner(): string | undefined {
-    return this.#terms.owner
-  }
-
-  get key(): string {
-    return this.#key
-  }
-
-  protected queued(ahead: number): void {
+  #onQueued(ahead: number): void {
     this.#contend()
-    this.#client.deadlocks?.watch(this)
-    this.#client.emitForLock('waiting', this.#scope, { key: this.#key, ahead })
+    this.client.deadlocks?.watch(this)
+    this.client.emitForLock('waiting', this.request.scope, { key: this.key, ahead })
   }
 
-  protected granted(claimRuntime: ClaimRuntime, { fence, after, at }: Grant): void {
-    const client = this.#client
-    const scope = this.#scope
-    const key = this.#key
-    client.deadlocks?.unwatch(this)
-    const lease = new LeaseHandle(client, claimRuntime, this.#terms, fence, at)
-    client.order?.taken(lease)
-    const waitMs = Math.round(at - this.since)
-    if (client.hasListener('acquired'))
-      client.emitForLock('acquired', scope, { key, fence, waitMs, attempts: this.attempts })
-    else client.counters.countAcquisition(waitMs)
-    if (after !== undefined) {
-      client.emitForLock('takeover', scope, { key, fence, after })
-      if (after.how !== 'max-hold') client.emitForLock('stale', scope, { key, after })
+  #onRefused(status: AbsentStatus): void {
+    if (this.#withdrawal !== undefined) return this.#miss(this.#withdrawal)
+    const { waitMs, terms } = this.request
+    const { retry, polling } = terms.waitPolicy
+    const isRefused = status.reason === 'refused'
+    // A claim that the store has lost does not say who holds the lock: even a call that does not wait asks again.
+    const claimsMax = isRefused ? 1 : Math.min(claimsWithoutWaiting, retry?.attempts ?? Infinity)
+    const isLast = waitMs === 0 && this.attempts >= claimsMax
+    if (isLast || !this.#worthAsking(status.reason)) return this.#miss({ type: 'refused', status })
+    if (isRefused) this.#onQueued(0)
+    this.#tryAgain(waitMs === 0 ? adaptivePolling : (retry ?? polling ?? adaptivePolling))
+  }
+
+  #worthAsking(reason: AbsentReason): boolean {
+    const { sharing, terms } = this.request
+    if (terms.endsWhenEvicted === true && reason === 'evicted') return false
+    // The lease that a conversion was to replace does not come back.
+    const asksAgain = sharing.replaces === undefined || reason === 'refused' || reason === 'expired'
+    return mayFareBetter(reason) && asksAgain
+  }
+
+  #onFailed(error: unknown): void {
+    if (this.#withdrawal !== undefined) return this.#miss(this.#withdrawal)
+    this.#error = error
+    const { waitMs, terms } = this.request
+    const { retry, polling } = terms.waitPolicy
+    const attemptsMax = (retry ?? retryPresets.standard).attempts
+    if (waitMs === 0 || !worthRetrying(error) || this.attempts >= attemptsMax) {
+      return this.#miss({ type: 'failed', error })
     }
-    this.#acquired(lease)
+    this.#tryAgain(retry ?? polling ?? retryPresets.standard)
   }
 
-  protected missed(miss: Miss): void {
-    this.#client.deadlocks?.unwatch(this)
+  #tryAgain(backoff: Backoff): void {
+    if (this.attempts >= backoff.attempts) {
+      return this.#miss({ type: 'timeout', ahead: this.#ahead, error: this.#error })
+    }
+    const { environment } = this.client
+    this.#failures += 1
+    this.#pauseUntil = environment.now() + pauseMs(backoff, this.#failures, environment.random())
+    this.#setTimer()
+  }
+
+  #setTimer(): void {
+    this.client.timers.set(this, Math.min(this.#until, this.#queueUntil, this.#pauseUntil))
+  }
+
+  /** `queueMs` counts from the first place in a queue: until then attempts are counted themselves. */
+  #boundQueue(): void {
+    const { queueMs } = this.request.terms.waitPolicy
+    if (queueMs === undefined || this.#queueUntil !== Infinity) return
+    this.#queueUntil = this.client.environment.now() + queueMs
+    this.#setTimer()
+  }
+
+  #outOfTime(): void {
+    this.#giveUp({ type: 'timeout', ahead: this.#ahead, error: this.#error ?? this.#noAnswer() })
+  }
+
+  /** If the store has not answered at all, that is the reason, and not a holder. */
+  #noAnswer(): LeaseholdError | undefined {
+    if (this.#claimRuntime?.state.phase !== 'asking') return undefined
+    return new LeaseholdError('UNAVAILABLE', 'The store has not answered.', { reason: 'no-answer' })
+  }
+
+  /** Ends without a grant: the claim is released by its id, granted or not. */
+  #giveUp(miss: Miss): void {
+    if (this.#over) return
+    const claimRuntime = this.#claimRuntime
+    // A conversion that was granted unheard is all its owner has: only its place in the queue may be given up. A client that
+    // closes lets go of everything anyway.
+    const mayWithdraw = this.request.sharing.replaces !== undefined && miss.type !== 'closed'
+    if (mayWithdraw && claimRuntime?.undecided === true) return this.#withdraw(claimRuntime, miss)
+    this.#miss(miss)
+    claimRuntime?.release()
+  }
+
+  /** Ends once the store has said whether the withdrawal came in time. */
+  #withdraw(claimRuntime: ClaimRuntime, miss: Miss): void {
+    if (this.#withdrawal !== undefined) return
+    this.#withdrawal = miss
+    this.client.timers.set(this, Infinity)
+    claimRuntime.withdraw()
+  }
+
+  #miss(miss: Miss): void {
+    this.#end()
     if (miss.type === 'refused' && miss.status.reason === 'refused') this.#contend()
-    this.#missed({ miss, attempts: this.attempts, waitedMs: Math.round(this.#client.environment.now() - this.since) })
+    this.#onOutcome(miss, this)
   }
 
-  /** Counted once an acquisition, however often it had to ask. */
+  #end(): void {
+    this.#over = true
+    const { timers, acquisitions, deadlocks } = this.client
+    timers.set(this, Infinity)
+    if (acquisitions.delete(this)) timers.unhold()
+    const { signal } = this.request.terms.waitPolicy
+    if (this.#abort !== undefined && signal !== undefined) stopListeningForAbort(signal, this.#abort)
+    deadlocks?.unwatch(this)
+  }
+
+  /** Counts contention once an acquisition, however many claims it makes. */
   #contend(): void {
-    if (!this.#contended) this.#client.emitForLock('contention', this.#scope, { key: this.#key })
+    if (!this.#contended) this.client.emitForLock('contention', this.request.scope, { key: this.key })
     this.#contended = true
   }
 }

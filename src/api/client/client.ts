@@ -1,65 +1,64 @@
 import { TimerQueue } from '../../core/time/timer-queue.ts'
 import { Batcher } from '../../core/client/batcher.ts'
-import { within } from '../../core/time/bounded.ts'
-import type { LockDriver, Mode, Runner } from '../../core/contract/driver.ts'
+import { settledWithin } from '../../core/time/bounded.ts'
+import type { LockDriver, Runner } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { clientClosed } from '../../core/errors.ts'
 import { Events, type EventName, type LockEvents } from './events.ts'
 import { IdTable } from '../../core/client/id-table.ts'
-import { SlotSet } from '../../core/client/slot-set.ts'
+import { SlotSet, type SlotMember } from '../../core/client/slot-set.ts'
 import { describeScope, type Scope } from '../../core/contract/scope.ts'
 import { checkedNotification } from '../../core/contract/status-check.ts'
 import { runtimeProcess } from '../../core/machine/runtime.ts'
 import type { HeldName } from '../../core/machine/runner-name.ts'
-import type { HeartbeatThread, ClientRuntime } from '../../core/client/claim-runtime.ts'
-import type { Report } from '../heartbeat/heartbeats.ts'
+import type { ClaimRuntime, ClientRuntime, HeartbeatThread } from '../../core/client/claim-runtime.ts'
+import type { HeartbeatReport } from '../heartbeat/heartbeats.ts'
 import type { LeaseHandle } from '../lease/lease-handle.ts'
 import type { LockOrder } from '../owners/lock-order.ts'
 import { quietLogger, type Logger } from './logger.ts'
 import type { DeadlockWatch } from '../owners/deadlock-watch.ts'
-import type { WaitOptions } from '../options.ts'
-import { OwnerBook } from '../owners/owner-leases.ts'
-import type { LeaseProof } from '../lease/proof.ts'
-import { Counters } from './counters.ts'
+import { OwnerLeases } from '../owners/owner-leases.ts'
+import type { Acquisition } from './acquisition.ts'
+import { ClientCounters } from './counters.ts'
 
 /** How long `close` waits for the store's last answers. */
 const closeMs = 5000
 
-/** What becomes of a lease beyond being kept and let go. Set by whoever makes the client: these make leases themselves. */
-export interface LeaseWays {
-  convert(client: Client, lease: LeaseHandle, mode: Mode, options?: WaitOptions): Promise<LeaseHandle>
-  handOff(client: Client, lease: LeaseHandle, ttlMs: number): Promise<LeaseProof>
-}
+/** Starts a heartbeat thread, which reports to the given function. */
+export type StartThread = (report: (report: HeartbeatReport) => void) => Promise<HeartbeatThread>
 
-/** Starts what renews from elsewhere, and has it report. */
-export type StartThread = (report: (report: Report) => void) => Promise<HeartbeatThread>
-
-/** Warnings of stores that this process has been told. */
+/** Warnings of stores that were written in this process. */
 const saidOnce = new Set<string>()
 
-/** What one `connect` shares: the way to the store, the claims under way, and who is told about them. */
-export class Client {
+/** What one `connect` shares: the driver, the claims and leases under way, counters, events and the logger. */
+export class Client implements ClientRuntime {
   readonly driver: LockDriver
   readonly environment: Environment
   readonly runner: Runner
   readonly namespace: string
   readonly allowForce: boolean
+  readonly batcher: Batcher
+  readonly timers: TimerQueue
+  readonly claimRuntimes = new IdTable<ClaimRuntime>()
+  thread: HeartbeatThread | undefined
+  /** Acquisitions without an outcome yet. */
+  readonly acquisitions = new SlotSet<Acquisition>()
   readonly leases = new SlotSet<LeaseHandle>()
-  readonly owners = new OwnerBook()
-  /** The ids of claims that are being taken over from other processes. */
+  readonly owners = new OwnerLeases()
+  /** Elections in office and watches of elections: they end with the client. */
+  readonly elections = new SlotSet<SlotMember & { close(): void }>()
+  /** The ids of claims that are being resumed from other processes. */
   readonly resuming = new Set<string>()
-  /** The shortest ttl of the tries to take a claim over that were never answered, by its id. Few: each is a store out of reach. */
+  /** By claim id, the shortest ttl of its unanswered resumes. Few: each is a store out of reach. */
   readonly unansweredResumes = new Map<string, number>()
-  readonly ways: LeaseWays
-  /** Whether to remember where an owner acquired what it holds. */
+  /** Whether leases remember where their owner acquired them. */
   tracesOwners = false
-  /** Absent: switched off, or the store keeps no queue to look at. */
+  /** Absent: switched off, or the store keeps no queue to read. */
   deadlocks: DeadlockWatch | undefined
-  /** Absent unless asked for. */
+  /** Absent by default. */
   order: LockOrder | undefined
-  readonly counters = new Counters()
+  readonly counters = new ClientCounters()
   readonly events: Events
-  readonly runtime: ClientRuntime & { thread: HeartbeatThread | undefined }
   readonly #logger: Logger | undefined
   readonly #runnerName: HeldName | undefined
   readonly #listening: Disposable | undefined
@@ -74,7 +73,6 @@ export class Client {
     readonly allowForce: boolean
     readonly logger: Logger | undefined
     readonly runnerName: HeldName | undefined
-    readonly ways: LeaseWays
   }) {
     const { driver, environment } = setup
     this.driver = driver
@@ -82,18 +80,11 @@ export class Client {
     this.runner = setup.runner
     this.namespace = setup.namespace
     this.allowForce = setup.allowForce
-    this.ways = setup.ways
     this.#logger = setup.logger && quietLogger(setup.logger)
     this.#runnerName = setup.runnerName
     this.events = new Events((message) => this.log('warn', message))
-    this.runtime = {
-      environment,
-      batcher: new Batcher(driver, environment),
-      timers: new TimerQueue(environment),
-      claimRuntimes: new IdTable(),
-      waiters: new SlotSet(),
-      thread: undefined,
-    }
+    this.batcher = new Batcher(driver, environment)
+    this.timers = new TimerQueue(environment)
     this.#listening = driver.listen?.(
       (_key, id, notification) => this.#onNotification(id, notification),
       () => this.#onGap(),
@@ -102,10 +93,10 @@ export class Client {
 
   /** Notifications come from outside: a bad one must neither throw at the driver nor harm a claim. */
   #onNotification(id: unknown, notification: unknown): void {
-    const claimRuntime = typeof id === 'string' ? this.runtime.claimRuntimes.get(id) : undefined
+    const claimRuntime = typeof id === 'string' ? this.claimRuntimes.get(id) : undefined
     if (claimRuntime === undefined) return
     const checked = checkedNotification(notification, this.driver.supports)
-    // A claim that had to wait is granted after those that need not, though the news overtake the answers to both.
+    // A queued claim is granted after claims that need not wait, though its notification may overtake the answers to both.
     const isGrant = checked !== 'poll' && checked.state === 'held'
     if (isGrant && claimRuntime.state.phase === 'asking')
       this.environment.defer(() => claimRuntime.onNotification(checked))
@@ -114,13 +105,13 @@ export class Client {
 
   /** Polls every claim that waits: its grant may have been among the lost notifications. A holder learns of losses by renewing. */
   #onGap(): void {
-    for (const waiter of this.runtime.waiters) waiter.poll?.()
+    for (const acquisition of this.acquisitions) acquisition.poll()
   }
 
-  /** Renews from another thread from now on. */
+  /** Has another thread renew the claims of this client from now on. */
   async startThread(start: StartThread): Promise<void> {
-    this.runtime.thread = await start((report) => {
-      const claimRuntime = this.runtime.claimRuntimes.get(report.id)
+    this.thread = await start((report) => {
+      const claimRuntime = this.claimRuntimes.get(report.id)
       if ('settledMs' in report) return claimRuntime?.settledElsewhere(report.settledMs)
       const { sent, status, since } = report
       if (sent === undefined) claimRuntime?.onNotification(checkedNotification(status, this.driver.supports))
@@ -129,11 +120,11 @@ export class Client {
   }
 
   /**
-   * How often this thread renews a claim. With a heartbeat thread it only steps in when that has failed: each renewal
-   * there puts this one off.
+   * How often this thread renews a claim. With a heartbeat thread, this thread only steps in when that one has failed: each
+   * renewal there puts the next renewal here off.
    */
   ownHeartbeatMs(heartbeatMs: number, ttlMs: number): number {
-    if (this.runtime.thread === undefined || heartbeatMs === Infinity) return heartbeatMs
+    if (this.thread === undefined || heartbeatMs === Infinity) return heartbeatMs
     return Math.max(heartbeatMs, ttlMs / 2)
   }
 
@@ -157,7 +148,7 @@ export class Client {
       this.#announce(name, lease.scope, { key, fence, ...details } as Omit<LockEvents[Name], 'scope'>)
   }
 
-  /** The same for what happens to most leases: no event is made that nobody hears. */
+  /** `emit` for the commonest event: without a listener, no event object is made. */
   emitReleased(lease: LeaseHandle, heldMs: number): void {
     if (this.hasListener('released')) this.emit('released', lease, { heldMs })
     else this.counters.countRelease(lease.key, heldMs)
@@ -169,7 +160,7 @@ export class Client {
     if (this.hasListener(name)) this.#announce(name, scope, details)
   }
 
-  /** Whether it is worth making an event of. */
+  /** Whether a logger or a listener would hear the event. */
   hasListener(name: EventName): boolean {
     return this.#logger !== undefined || this.events.wants(name)
   }
@@ -180,14 +171,14 @@ export class Client {
     this.events.emit(name, event)
   }
 
-  /** Tells developers something that is wrong with their program: by the logger, or else by the process. */
+  /** Warns developers of a mistake in their program: by the logger if there is one, else by the process. */
   warn(message: string): void {
     if (this.#logger !== undefined) this.log('warn', message)
     else if (runtimeProcess?.emitWarning === undefined) console.warn(`LeaseholdWarning: ${message}`)
     else process.emitWarning(message, 'LeaseholdWarning')
   }
 
-  /** The same for what every client of this process would say again: the process is told once. */
+  /** Warns once in this process, however many clients would repeat it. A logger gets every warning. */
   warnOnce(message: string): void {
     if (this.#logger === undefined && saidOnce.has(message)) return
     if (this.#logger === undefined) saidOnce.add(message)
@@ -198,10 +189,10 @@ export class Client {
     this.#logger?.[level](message, details)
   }
 
-  /** Ends waiting, releases what is held, and lets go of the store. Repeatable. */
+  /** Ends every acquisition, releases every lease, and closes the driver. Repeatable. */
   close(): Promise<void> {
     if (this.#closing !== undefined) return this.#closing
-    // Closed before anybody is told: a listener may ask for another lock, or close the client once more.
+    // Closed before any listener is called: a listener may ask for another lock, or close the client once more.
     let settle: (closing: Promise<void>) => void = () => {}
     this.#closing = new Promise((resolve) => {
       settle = resolve
@@ -212,23 +203,24 @@ export class Client {
   }
 
   async #close(): Promise<void> {
-    for (const waiter of this.runtime.waiters) waiter.close()
-    // What is meant to outlive this process goes on without us.
+    for (const acquisition of this.acquisitions) acquisition.close()
+    for (const election of this.elections) election.close()
+    // Detached claims are meant to outlive this process: stop following them, release nothing.
     for (const lease of this.leases) if (lease.terms.detached === true) lease.passOn('handed-off')
     const released = [...this.leases].map((lease) => {
-      // However often its owner has entered it.
+      // The last entry, however often its owner has entered the lease.
       lease.entries = 1
       return lease.release()
     })
-    // Not for ever: what is left ends by its ttl.
-    const settled = Promise.all(released).then(() => this.runtime.batcher.settled())
-    await within(this.environment, closeMs, settled)
+    // A bounded wait: what the store has not answered by then ends by its ttl.
+    const settled = Promise.all(released).then(() => this.batcher.settled())
+    await settledWithin(this.environment, closeMs, settled)
     this.#listening?.[Symbol.dispose]()
-    // What is answered from now on wakes nobody and asks for nothing.
-    this.runtime.batcher.close()
-    this.runtime.timers.close()
-    this.runtime.claimRuntimes.clear()
-    await this.runtime.thread?.close()
+    // Answers that arrive from now on start no timer and send no request.
+    this.batcher.close()
+    this.timers.close()
+    this.claimRuntimes.clear()
+    await this.thread?.close()
     await this.driver.close()
     this.#runnerName?.release()
   }

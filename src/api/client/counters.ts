@@ -4,7 +4,7 @@ import type { EventName, LockEvents } from './events.ts'
 const namesMin = 1000
 
 /** Counts what a client does. The names follow the events; `statistics.ts` gives them their published names. */
-export class Counters {
+export class ClientCounters {
   readonly #events: Record<EventName, number> = {
     waiting: 0,
     contention: 0,

@@ -40,7 +40,7 @@ export interface LockEvents {
 
 export type EventName = keyof LockEvents
 /** Hears an event. What it throws, or rejects with, goes to the logger. */
-export type Listener<Name extends EventName> = (event: LockEvents[Name]) => unknown
+export type LockEventListener<Name extends EventName> = (event: LockEvents[Name]) => unknown
 
 const eventNames: OptionNames<LockEvents> = {
   waiting: true,
@@ -67,7 +67,7 @@ export class Events {
     this.#complain = complain
   }
 
-  on<Name extends EventName>(name: Name, listener: Listener<Name>): Disposable {
+  on<Name extends EventName>(name: Name, listener: LockEventListener<Name>): Disposable {
     if (!Object.hasOwn(eventNames, name)) throw noEvent(name)
     if (typeof listener !== 'function') throw new LeaseholdError('INVALID', `on('${name}') needs a function to call.`)
     let listeners = this.#listeners.get(name)
@@ -84,7 +84,7 @@ export class Events {
   emit<Name extends EventName>(name: Name, event: LockEvents[Name]): void {
     for (const listener of this.#listeners.get(name) ?? []) {
       callForeign(
-        () => (listener as Listener<Name>)(event),
+        () => (listener as LockEventListener<Name>)(event),
         (error) => this.#complain(`A listener for '${name}' threw: ${messageOf(error)}`),
       )
     }

@@ -1,13 +1,13 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Client } from './client.ts'
 import type { Locks } from '../locks.ts'
-import type { AcquireOptions, Terms } from '../options.ts'
+import type { AcquireOptions, AcquireTerms } from '../options.ts'
 
 /** What the package's own parts need of a `Locks` that its users neither see nor implement. */
 export interface LocksInternals {
   readonly client: Client
   /** The options of one acquisition and the defaults, checked. */
-  terms(options: AcquireOptions): Terms
+  terms(options: AcquireOptions): AcquireTerms
 }
 
 const internals = new WeakMap<Locks, LocksInternals>()

@@ -1,10 +1,10 @@
 import type { LockDriver } from '../../core/contract/driver.ts'
 import { requireLeaseLifetime } from '../../core/contract/supports.ts'
 import type { HeldName } from '../../core/machine/runner-name.ts'
-import { describeRunner } from './runner.ts'
+import { newRunner } from './runner.ts'
 import { checkNamespace } from '../../core/contract/scope.ts'
 import { systemEnvironment, type Environment } from '../../core/time/environment.ts'
-import { Client, type LeaseWays, type StartThread } from './client.ts'
+import { Client, type StartThread } from './client.ts'
 import type { Logger } from './logger.ts'
 
 /** What a client is made of, whatever is built on it. */
@@ -17,14 +17,13 @@ export interface ClientOptions {
   readonly allowForce?: boolean | undefined
   readonly runnerName?: HeldName | undefined
   readonly startThread?: StartThread | undefined
-  readonly ways: LeaseWays
 }
 
 /** Opens the driver, and a client over it. */
 export async function openClient(options: ClientOptions): Promise<Client> {
-  const { driver, environment = systemEnvironment(), runnerName, ways } = options
+  const { driver, environment = systemEnvironment(), runnerName } = options
   const namespace = checkNamespace(options.namespace ?? 'default')
-  const runner = describeRunner(environment, runnerName?.id, options.metadata)
+  const runner = newRunner(environment, runnerName?.id, options.metadata)
   await driver.open()
   // The thread renews over a connection of its own.
   if (options.startThread !== undefined) requireLeaseLifetime(driver, 'heartbeatThread')
@@ -36,7 +35,6 @@ export async function openClient(options: ClientOptions): Promise<Client> {
     allowForce: options.allowForce ?? false,
     logger: options.logger,
     runnerName,
-    ways,
   })
   for (const warning of driver.warnings ?? []) client.warnOnce(warning)
   return client

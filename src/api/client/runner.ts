@@ -11,7 +11,7 @@ export function newRunnerId(environment: Environment, pid: number): string {
 }
 
 /** The runner of this process. `id` is the one persisted under a name, if any; the incarnation is always new. */
-export function describeRunner(
+export function newRunner(
   environment: Environment,
   id: string | undefined,
   metadata: Readonly<Record<string, unknown>> | undefined,

@@ -1,17 +1,20 @@
+import { isClockShared } from '../../core/machine/machine-clock.ts'
 import { MessageChannel, receiveMessageOnPort, Worker, type MessagePort, type WorkerOptions } from 'node:worker_threads'
 import { LeaseholdError } from '../../core/errors.ts'
 import { runtime } from '../../core/machine/runtime.ts'
-import { clockStart, isClockShared, type ClockStart } from '../../core/time/environment.ts'
-import type { HeartbeatThread, WatchedClaim } from '../../core/client/claim-runtime.ts'
-import { sift, type Report } from './heartbeats.ts'
+import { clockStart, type ClockStart } from '../../core/time/environment.ts'
+import type { HeartbeatThread, RenewedClaim } from '../../core/client/claim-runtime.ts'
+import { newestReports, type HeartbeatReport } from './heartbeats.ts'
 
-export type Order =
-  | { readonly type: 'watch'; readonly claim: WatchedClaim }
+/** What a client asks its heartbeat thread to do. */
+export type ThreadCommand =
+  | { readonly type: 'watch'; readonly claim: RenewedClaim }
   | { readonly type: 'unwatch'; readonly id: string }
   | { readonly type: 'close' }
   /** The process exits: close the connection now, and set `WorkerSetup.stopped`. */
   | { readonly type: 'exit' }
 
+/** What the worker is started with. */
 export interface WorkerSetup {
   readonly url: string
   readonly clock: ClockStart
@@ -30,26 +33,29 @@ async function startWorker(options: WorkerOptions): Promise<Worker> {
   return worker
 }
 
-/** In a bundle the worker's file is not beside this module; in one in CommonJS this module has no URL. */
+/** In a bundle the worker's file is not beside this module; in a CommonJS bundle this module has no URL. */
 function isMissingFile(error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException
   return code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND' || code === 'ERR_INVALID_URL'
 }
 
 function withoutFile(cause: unknown): LeaseholdError {
-  const what = 'heartbeatThread starts a thread from a file of Leasehold, which is not beside this bundle'
-  return new LeaseholdError('UNSUPPORTED', `${what}. Tell the bundler that leasehold is external.`, { cause })
+  const message = 'heartbeatThread starts a thread from a file of Leasehold, which is not beside this bundle'
+  return new LeaseholdError('UNSUPPORTED', `${message}. Tell the bundler that leasehold is external.`, { cause })
 }
 
-/** For a runtime whose threads have a clock each: the second could not tell when the leases of the first end. */
+/** The error for a runtime whose threads have a clock each: the thread could not tell when the client's leases end. */
 function withoutClock(): LeaseholdError {
-  const what = `heartbeatThread needs the clock of this machine, which ${runtime} does not show`
+  const message = `heartbeatThread needs the clock of this machine, which ${runtime} does not show`
   const advice = runtime === 'Deno' ? 'Run on Linux with --allow-ffi.' : 'Run on Linux, or with Node.'
-  return new LeaseholdError('UNSUPPORTED', `${what}. ${advice}`)
+  return new LeaseholdError('UNSUPPORTED', `${message}. ${advice}`)
 }
 
 /** Starts a thread that renews held claims over a connection of its own, however long this thread is blocked. */
-export async function startHeartbeatThread(url: string, report: (report: Report) => void): Promise<HeartbeatThread> {
+export async function startHeartbeatThread(
+  url: string,
+  report: (report: HeartbeatReport) => void,
+): Promise<HeartbeatThread> {
   if (!isClockShared) throw withoutClock()
   const { port1: port, port2 } = new MessageChannel()
   const stopped = new Int32Array(new SharedArrayBuffer(4))
@@ -58,14 +64,14 @@ export async function startHeartbeatThread(url: string, report: (report: Report)
     port.close()
     throw isMissingFile(error) ? withoutFile(error) : error
   })
-  // The thread lives as long as the client and not a moment longer than the process wants to.
+  // The thread ends with the client, and does not keep the process alive.
   worker.unref()
-  const drain = (first?: Report): void => {
+  const drain = (first?: HeartbeatReport): void => {
     const reports = first === undefined ? [] : [first]
     for (let next = receiveMessageOnPort(port); next !== undefined; next = receiveMessageOnPort(port)) {
-      reports.push(next.message as Report)
+      reports.push(next.message as HeartbeatReport)
     }
-    for (const each of sift(reports)) report(each)
+    for (const next of newestReports(reports)) report(next)
   }
   port.on('message', drain)
   port.unref()
@@ -76,22 +82,22 @@ export async function startHeartbeatThread(url: string, report: (report: Report)
       resolve()
     })
   })
-  // Renewals then come from this thread again: a claim not renewed for half its ttl is renewed from here.
+  // Without the other thread, this one renews every claim that was not renewed for half its ttl.
   worker.on('error', () => {})
-  const order = (message: Order): void => {
-    if (running) port.postMessage(message)
+  const send = (command: ThreadCommand): void => {
+    if (running) port.postMessage(command)
   }
   const dispose = onExit({
-    order: () => order({ type: 'exit' }),
+    stop: () => send({ type: 'exit' }),
     wait: (timeoutMs) => void (running && Atomics.wait(stopped, 0, 0, timeoutMs)),
   })
   return {
-    watch: (claim) => order({ type: 'watch', claim }),
-    unwatch: (id) => order({ type: 'unwatch', id }),
+    watch: (claim) => send({ type: 'watch', claim }),
+    unwatch: (id) => send({ type: 'unwatch', id }),
     drain,
     async close() {
       worker.ref()
-      order({ type: 'close' })
+      send({ type: 'close' })
       await ended
       dispose()
       port.close()
@@ -99,11 +105,11 @@ export async function startHeartbeatThread(url: string, report: (report: Report)
   }
 }
 
-/** A thread that must be out of its store before the process ends it. */
+/** A thread that must close its connection before the process ends it. */
 interface ExitingThread {
   /** Asks the thread to close its connection. */
-  order(): void
-  /** Blocks until the thread has done so, or the time is over. */
+  stop(): void
+  /** Blocks until the connection is closed, or the time is over. */
   wait(timeoutMs: number): void
 }
 
@@ -113,9 +119,8 @@ const exitWaitMs = 1000
 const threads = new Set<ExitingThread>()
 
 /**
- * Gives a thread notice before this process, or the worker this runs in, exits. Node ends a thread wherever it is, and a
- * native module that is just then in the middle of a call may abort the process: `@photostructure/sqlite` does. Dispose
- * once the thread has ended.
+ * Stops a thread before this process, or the worker this runs in, exits. Node ends a thread in the middle of a call, and a
+ * native module may then abort the process: `@photostructure/sqlite` does. Call the result once the thread has ended.
  */
 export function onExit(thread: ExitingThread): () => void {
   if (threads.size === 0) process.on('exit', stopThreads)
@@ -128,6 +133,6 @@ export function onExit(thread: ExitingThread): () => void {
 
 function stopThreads(): void {
   const deadline = performance.now() + exitWaitMs
-  for (const thread of threads) thread.order()
+  for (const thread of threads) thread.stop()
   for (const thread of threads) thread.wait(Math.max(0, deadline - performance.now()))
 }

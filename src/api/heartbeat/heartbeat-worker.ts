@@ -1,14 +1,14 @@
-/** The thread that renews: see `heartbeat-thread.ts`. */
+/** The heartbeat thread: see `heartbeat-thread.ts`. */
 import { parentPort, workerData } from 'node:worker_threads'
 import type { ClaimStatus } from '../../core/contract/driver.ts'
 import { systemEnvironment } from '../../core/time/environment.ts'
 import { messageOf } from '../../core/errors.ts'
 import { driverFor } from '../stores/connect-driver.ts'
-import type { Order, WorkerSetup } from './heartbeat-thread.ts'
+import type { ThreadCommand, WorkerSetup } from './heartbeat-thread.ts'
 import { Heartbeats } from './heartbeats.ts'
 
 const { url, clock, port, stopped } = workerData as WorkerSetup
-// What goes wrong here is told to the thread that started this one, as an error of the worker.
+// A rejection reaches the thread that started this one as an error of the worker.
 void start()
 
 async function start(): Promise<void> {
@@ -17,10 +17,10 @@ async function start(): Promise<void> {
   const heartbeats = new Heartbeats(driver, systemEnvironment(clock), (report) => {
     port.postMessage('settledMs' in report ? report : { ...report, status: sendable(report.status) })
   })
-  port.on('message', (order: Order) => {
-    if (order.type === 'watch') heartbeats.watch(order.claim)
-    else if (order.type === 'unwatch') heartbeats.unwatch(order.id)
-    else if (order.type === 'close') void heartbeats.close().then(() => port.close())
+  port.on('message', (command: ThreadCommand) => {
+    if (command.type === 'watch') heartbeats.watch(command.claim)
+    else if (command.type === 'unwatch') heartbeats.unwatch(command.id)
+    else if (command.type === 'close') void heartbeats.close().then(() => port.close())
     else void heartbeats.abandon().finally(reportStopped)
   })
   parentPort?.postMessage('ready')

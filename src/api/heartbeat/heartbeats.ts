@@ -5,36 +5,42 @@ import type { Environment } from '../../core/time/environment.ts'
 import { nextRenewalAt, jitterOf } from '../../core/client/claim-step.ts'
 import { isClaimStatus } from '../../core/contract/status-check.ts'
 import { trustedUntil } from '../../core/time/deadline.ts'
-import type { WatchedClaim } from '../../core/client/claim-runtime.ts'
+import type { RenewedClaim } from '../../core/client/claim-runtime.ts'
 
-/** What whoever renews for a client reports: the answer to a renewal it sent, or news it heard. */
-export interface KnownStatus {
+/** The status of a claim, by the answer to a renewal or by a notification. */
+export interface StatusReport {
   readonly id: string
   readonly key: string
-  /** When the renewal was sent, on the clock both threads share, and for how long; absent for news. */
+  /** When the renewal was sent, on the clock both threads share, and for how long. Absent: a notification. */
   readonly sent?: { readonly at: number; readonly ttlMs: number }
   /**
-   * Of a renewal that succeeded: since when the claim has been held without a break, as far as is known here. Each renewal
-   * since then was answered before the end that the one before had given.
+   * Of a renewal that succeeded: since when the claim has been held without a break, as far as this thread knows. Each
+   * renewal since then was answered before the lease of the renewal before expired.
    */
   readonly since?: number
   readonly status: ClaimStatus
 }
 
-/** Or that it no longer renews a claim for this ttl, and that whatever it sent to do so has been answered or reported. */
-export type Report = KnownStatus | { readonly id: string; readonly settledMs: number }
+/** The claim is no longer renewed for this ttl, and every renewal sent for it has been answered or reported. */
+export interface SettledReport {
+  readonly id: string
+  readonly settledMs: number
+}
 
-/** Renews the claims it is told to, over a connection, a batcher and an alarm of its own, and reports. */
+/** What a heartbeat thread reports to its client. */
+export type HeartbeatReport = StatusReport | SettledReport
+
+/** Renews the claims of a client over a driver, a batcher and a timer queue of its own, and reports to the client. */
 export class Heartbeats {
   readonly #driver: LockDriver
   readonly #environment: Environment
-  readonly #report: (report: Report) => void
+  readonly #report: (report: HeartbeatReport) => void
   readonly #batcher: Batcher
   readonly #timers: TimerQueue
   readonly #renewals = new Map<string, ThreadRenewal>()
   readonly #listening: Disposable | undefined
 
-  constructor(driver: LockDriver, environment: Environment, report: (report: Report) => void) {
+  constructor(driver: LockDriver, environment: Environment, report: (report: HeartbeatReport) => void) {
     this.#driver = driver
     this.#environment = environment
     this.#report = report
@@ -45,8 +51,8 @@ export class Heartbeats {
     })
   }
 
-  /** Renews this claim from now on, instead of as it was told before. */
-  watch(claim: WatchedClaim): void {
+  /** Renews this claim from now on. Replaces an earlier watch of the same claim. */
+  watch(claim: RenewedClaim): void {
     this.unwatch(claim.id)
     const { heartbeatMs, sentAt } = claim
     const jitter = jitterOf(this.#environment.random())
@@ -63,7 +69,7 @@ export class Heartbeats {
     if (!renewal.underWay) this.#report({ id, settledMs: renewal.claim.ttlMs })
   }
 
-  /** Resolves when all that was sent has been answered. */
+  /** Resolves when every renewal has been answered and the driver is closed. */
   async close(): Promise<void> {
     this.#timers.clear()
     this.#renewals.clear()
@@ -87,7 +93,7 @@ export class Heartbeats {
   readonly #answered = (renewal: ThreadRenewal, status: ClaimStatus, sentAt: number, at: number): void => {
     const { id, key, ttlMs, heartbeatMs } = renewal.claim
     const isReplaced = this.#renewals.get(id) !== renewal
-    // What was not answered may be carried out yet, whoever renews by then.
+    // A renewal that was not answered may be carried out yet, even after another thread has taken over.
     if (!isReplaced || status.state === 'unknown') {
       const since = status.state === 'held' ? { since: renewal.heldSince(status.ttlMs, sentAt, at) } : {}
       this.#report({ id, key, sent: { at: sentAt, ttlMs }, status, ...since })
@@ -99,11 +105,11 @@ export class Heartbeats {
   }
 }
 
-/** One claim's renewals. */
+/** The renewals of one claim. */
 class ThreadRenewal implements TimerTask, Requester {
   timerSlot = -1
-  readonly claim: WatchedClaim
-  /** A renewal has been sent, or waits to be, and is not answered. */
+  readonly claim: RenewedClaim
+  /** A renewal was submitted and has not been answered. */
   underWay = false
   readonly jitter: number
   #since: number
@@ -112,7 +118,7 @@ class ThreadRenewal implements TimerTask, Requester {
   readonly #answered: (renewal: ThreadRenewal, status: ClaimStatus, sentAt: number, at: number) => void
 
   constructor(
-    claim: WatchedClaim,
+    claim: RenewedClaim,
     jitter: number,
     due: (renewal: ThreadRenewal) => void,
     answered: (renewal: ThreadRenewal, status: ClaimStatus, sentAt: number, at: number) => void,
@@ -125,7 +131,7 @@ class ThreadRenewal implements TimerTask, Requester {
     this.#answered = answered
   }
 
-  /** Notes a renewal that succeeded. One that was answered after the end of the last begins anew. */
+  /** Notes a renewal that succeeded. If it was answered after the lease before had expired, the hold begins anew. */
   heldSince(ttlMs: number, sentAt: number, at: number): number {
     if (at >= this.#until) this.#since = at
     this.#until = trustedUntil(sentAt, ttlMs)
@@ -144,15 +150,15 @@ class ThreadRenewal implements TimerTask, Requester {
 }
 
 /**
- * Of reports that come all at once, after a long block, those that still say something: of the answers of one claim the
- * newest, all that was not answered and may be carried out yet, and all news.
+ * Drops outdated reports after a long block: of the answers for one claim it keeps the newest. It keeps every notification,
+ * and every renewal that was not answered, which may be carried out yet.
  */
-export function sift(reports: readonly Report[]): readonly Report[] {
-  const newest = new Map<string, Report>()
+export function newestReports(reports: readonly HeartbeatReport[]): readonly HeartbeatReport[] {
+  const newest = new Map<string, HeartbeatReport>()
   for (const report of reports) if (isAnswer(report)) newest.set(report.id, report)
   return reports.filter((report) => !isAnswer(report) || newest.get(report.id) === report)
 }
 
-function isAnswer(report: Report): boolean {
+function isAnswer(report: HeartbeatReport): boolean {
   return !('settledMs' in report) && report.sent !== undefined && report.status.state !== 'unknown'
 }

@@ -9,9 +9,9 @@ interface LeaseFacts {
 }
 
 /** How a lease ended that is no longer held, as `renew` says it. */
-export type Ending = 'released' | 'converted' | 'handed-off' | 'lost'
+export type LeaseEnding = 'released' | 'converted' | 'handed-off' | 'lost'
 
-const endings: Readonly<Record<Ending, string>> = {
+const endings: Readonly<Record<LeaseEnding, string>> = {
   released: 'has been released. Acquire it again before going on.',
   converted: 'has been converted. Go on with the lease that upgrade() or downgrade() gave.',
   'handed-off': 'has been handed off: it belongs to whoever resumes it.',
@@ -19,7 +19,7 @@ const endings: Readonly<Record<Ending, string>> = {
 }
 
 /** For what can only be done with a lease that is held. */
-export function notHeld(lease: LeaseFacts, ending: Ending, loss: LeaseholdError | undefined): LeaseholdError {
+export function notHeld(lease: LeaseFacts, ending: LeaseEnding, loss: LeaseholdError | undefined): LeaseholdError {
   return new LeaseholdError('NOT_HELD', `${nameOf(lease)} ${endings[ending]}`, {
     ...detailsOf(lease),
     ...(loss !== undefined && { cause: loss }),

@@ -1,26 +1,28 @@
 import type { Claim, Runner, ClaimStatus } from '../../core/contract/driver.ts'
 import { positiveMs, type Duration } from '../../core/time/duration.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import type { Effect } from '../../core/client/claim-step.ts'
 import type { SlotMember } from '../../core/client/slot-set.ts'
 import { scopeOf, type Scope } from '../../core/contract/scope.ts'
-import type { Observer, ClaimRuntime } from '../../core/client/claim-runtime.ts'
+import type { ClaimObserver, ClaimRuntime, ObservedEffect } from '../../core/client/claim-runtime.ts'
 import { AwaitedRenewals, Progress } from './awaited-renewals.ts'
+import type { Acquisition, ClaimGrant } from '../client/acquisition.ts'
 import type { Client } from '../client/client.ts'
+import { convert } from './conversion.ts'
+import { handOff } from './hand-off.ts'
 import { askedToLeave, beingPassedOn, lost, notHeld, notRenewed } from './lease-errors.ts'
 import type { Lease } from '../lease.ts'
 import { renewalMs } from './lease-limits.ts'
-import { checkHeartbeat, type WaitOptions, type Terms } from '../options.ts'
+import { checkHeartbeat, type AcquireTerms, type WaitOptions } from '../options.ts'
 import { proofOf, type LeaseProof } from './proof.ts'
 import { alreadyReleased, releaseResult, stillEntered, type ReleaseResult } from './release-result.ts'
 
-/** The lease of one held claim: renews it by its runtime, and says when it can no longer be trusted. */
-export class LeaseHandle implements Lease, Observer, SlotMember {
+/** The lease of one held claim: renews the claim by its runtime, and says when the lease can no longer be trusted. */
+export class LeaseHandle implements Lease, ClaimObserver, SlotMember {
   readonly fence: number
   setSlot = -1
   readonly #client: Client
   readonly claimRuntime: ClaimRuntime
-  readonly terms: Terms
+  readonly terms: AcquireTerms
   readonly #heldSince: number
   #heartbeatMs: number
   #abort: AbortController | undefined
@@ -31,27 +33,61 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
   /** Only with the `progress` option. */
   #progress: Progress | undefined
   #released: Promise<ReleaseResult> | undefined
-  /** Set when the lock lives on without this lease. */
+  /** Set when this lease has ended and its lock is still held. */
   #passedOn: 'converted' | 'handed-off' | undefined
   #successor: LeaseHandle | undefined
-  /** What is under way that ends this lease and not its lock: a claim that is to take its place, or a hand-off. */
+  /** A conversion or a hand-off is under way: it ends this lease and not its lock. */
   passing: 'converted' | 'handed-off' | undefined
   #emitReleased: ((result: ReleaseResult) => void) | undefined
   #renewing: AwaitedRenewals | undefined
 
-  constructor(client: Client, claimRuntime: ClaimRuntime, terms: Terms, fence: number, heldSince: number) {
+  constructor(
+    client: Client,
+    claimRuntime: ClaimRuntime,
+    terms: AcquireTerms,
+    grant: Pick<ClaimGrant, 'fence' | 'at'>,
+  ) {
     this.#client = client
     this.claimRuntime = claimRuntime
     this.terms = terms
-    this.fence = fence
+    this.fence = grant.fence
     // A whole number: a fraction would be an object of its own.
-    this.#heldSince = Math.ceil(heldSince)
-    if (terms.progressMs !== undefined) this.#progress = new Progress(terms.progressMs, heldSince)
+    this.#heldSince = Math.ceil(grant.at)
+    if (terms.progressMs !== undefined) this.#progress = new Progress(terms.progressMs, grant.at)
     this.#heartbeatMs = terms.heartbeatMs
     claimRuntime.observer = this
     client.leases.add(this)
     client.owners.add(this)
     if (terms.heartbeatMs !== Infinity) claimRuntime.renewElsewhere(terms.heartbeatMs)
+  }
+
+  /** The lease of a grant, told to listeners: acquired, takeover, stale. Must not throw: answers and timers call it. */
+  static granted(acquisition: Acquisition, grant: ClaimGrant): LeaseHandle {
+    const { client, key, request, attempts } = acquisition
+    const { scope, terms } = request
+    const { fence, after, at } = grant
+    const lease = new LeaseHandle(client, acquisition.claimRuntime, terms, grant)
+    client.order?.taken(lease)
+    const waitMs = Math.round(at - acquisition.since)
+    if (client.hasListener('acquired')) client.emitForLock('acquired', scope, { key, fence, waitMs, attempts })
+    else client.counters.countAcquisition(waitMs)
+    if (after !== undefined) {
+      client.emitForLock('takeover', scope, { key, fence, after })
+      if (after.how !== 'max-hold') client.emitForLock('stale', scope, { key, after })
+    }
+    return lease
+  }
+
+  /** Ends this lease as converted. Gives the lease that takes its place. */
+  succeededBy(acquisition: Acquisition, grant: ClaimGrant): LeaseHandle {
+    const successor = LeaseHandle.granted(acquisition, grant)
+    this.passOn('converted', successor)
+    return successor
+  }
+
+  /** An accessor, so that a lease that is printed does not show its client. */
+  get client(): Client {
+    return this.#client
   }
 
   get scope(): Scope {
@@ -75,12 +111,12 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
       this.#abort = new AbortController()
       if (this.#loss !== undefined) this.#abort.abort(this.#loss)
     }
-    this.#look()
+    this.#checkDeadline()
     return this.#abort.signal
   }
 
   get held(): boolean {
-    this.#look()
+    this.#checkDeadline()
     return this.#released === undefined && this.#loss === undefined && this.#passedOn === undefined
   }
 
@@ -110,7 +146,7 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
     this.refuseUnlessHeld()
     const { leaving, inFlight } = this.claimRuntime.state
     if (leaving !== undefined) throw askedToLeave(this, leaving)
-    // Whoever resumes the lease must not be shortened by a renewal that arrives after its own.
+    // A renewal that arrives after the first one of the process that resumes the lease must not shorten it.
     if (this.passing === 'handed-off') throw beingPassedOn(this, this.passing)
     this.#renewing ??= new AwaitedRenewals()
     const renewed = this.#renewing.next(inFlight)
@@ -141,7 +177,7 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
     if (this.#progress?.stalled === true && this.held) this.startHeartbeat()
   }
 
-  /** Takes the lock once more for the same owner. It is let go with the last of as many releases. */
+  /** Takes the lock once more for the same owner. The last of as many releases lets the lock go. */
   enter(): this {
     this.entries += 1
     return this
@@ -158,7 +194,7 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
     })
     this.#leaveClient()
     this.claimRuntime.release(now)
-    // A lost lease is only tidied up after: there is nothing to wait for.
+    // The release of a lost lease only cleans up: there is nothing to wait for.
     if (this.#loss !== undefined) this.#emitReleased?.({ released: false, reason: 'lost' })
     return this.#released
   }
@@ -168,47 +204,47 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
   }
 
   upgrade(options?: WaitOptions): Promise<LeaseHandle> {
-    return this.#client.ways.convert(this.#client, this, 'exclusive', options)
+    return convert(this, 'exclusive', options)
   }
 
   downgrade(): Promise<LeaseHandle> {
-    return this.#client.ways.convert(this.#client, this, 'shared')
+    return convert(this, 'shared')
   }
 
   handOff(): Promise<LeaseProof> {
-    return this.#client.ways.handOff(this.#client, this, this.claimRuntime.state.ttlMs)
+    return handOff(this, this.claimRuntime.state.ttlMs)
   }
 
   toJSON(): LeaseProof {
     return proofOf(this.claimRuntime.state, this.fence)
   }
 
-  /** The claim as it was asked for. */
+  /** The claim as it was sent. */
   get claim(): Claim {
     return this.claimRuntime.state.claim
   }
 
-  /** How it is renewed now, whatever was asked for at first. */
+  /** How the lease is renewed now; the terms say how it was asked for. */
   get renewal(): { readonly ttlMs: number; readonly heartbeatMs: number } {
-    const beats = this.heartbeating || this.#progress?.stalled === true
-    return { ttlMs: this.claimRuntime.state.ttlMs, heartbeatMs: beats ? this.#heartbeatMs : Infinity }
+    const isRenewed = this.heartbeating || this.#progress?.stalled === true
+    return { ttlMs: this.claimRuntime.state.ttlMs, heartbeatMs: isRenewed ? this.#heartbeatMs : Infinity }
   }
 
-  /** The lease that came of this one by conversion, or this one. */
+  /** The last lease that this one was converted to, or this one. */
   get latest(): LeaseHandle {
     return this.#successor?.latest ?? this
   }
 
   /**
-   * When the longest hold that was asked for is over, by this client's clock: it counts from the first grant, however often
-   * the lease is converted, and however long a conversion waits.
+   * When `maxHold` is over, by this client's clock. It counts from the first grant, however often the lease is converted,
+   * and however long a conversion waits.
    */
   get holdUntil(): number | undefined {
     const { holdUntil, maxHoldMs } = this.terms
     return holdUntil ?? (maxHoldMs === undefined ? undefined : this.#heldSince + maxHoldMs)
   }
 
-  /** A claim of this ttl, which is to take this lease's place, is about to be sent; undefined: it has come to nothing. */
+  /** A claim of this ttl is about to be sent that takes the place of this lease. Undefined: that claim was not granted. */
   converting(ttlMs: number | undefined): void {
     this.passing = ttlMs === undefined ? undefined : 'converted'
     this.claimRuntime.converting(ttlMs)
@@ -218,7 +254,7 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
     if (!this.held) throw this.#notHeld()
   }
 
-  /** Ends this lease, and not the claim: its place is another's now, or its care. */
+  /** Ends this lease and not its lock: another lease has its place, or another process renews it. */
   passOn(how: 'converted' | 'handed-off', successor?: LeaseHandle): void {
     this.#passedOn = how
     this.#successor = successor
@@ -234,13 +270,13 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
     this.claimRuntime.stopElsewhere()
   }
 
-  /** Looks at the clock: a blocked event loop must not make a lease look longer than it is. */
-  #look(): void {
+  /** Reads the clock: while the event loop was blocked, the lease may have expired. */
+  #checkDeadline(): void {
     if (this.#loss === undefined && this.#released === undefined && this.#passedOn === undefined)
       this.claimRuntime.check()
   }
 
-  observe(effect: Exclude<Effect, { type: 'send' }>): void {
+  observe(effect: ObservedEffect): void {
     switch (effect.type) {
       case 'renewed':
         if (effect.own) this.#renewing?.answered()
@@ -251,12 +287,15 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
         if (effect.own) this.#renewing?.answered(effect.error ?? notRenewed(this))
         return this.#client.emit('renewal-failed', this, { error: effect.error, remainingMs: this.#trustedMs() })
       case 'jeopardy':
-        return this.#client.emit('jeopardy', this, { reason: this.#why(effect.reason), remainingMs: effect.leftMs })
+        return this.#client.emit('jeopardy', this, {
+          reason: this.#reasonOf(effect.reason),
+          remainingMs: effect.leftMs,
+        })
       case 'leaving':
         this.#renewing?.failed(() => askedToLeave(this, effect.reason))
         return this.#client.emit('leaving', this, { reason: effect.reason, remainingMs: effect.leftMs })
       case 'lost':
-        return this.#onLost(this.#why(effect.reason), effect.detail)
+        return this.#onLost(this.#reasonOf(effect.reason), effect.detail)
       case 'released':
         return this.#onReleased(effect.status, effect.at)
       default:
@@ -276,7 +315,7 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
     client.emit('renewed', this, { renewals: this.#renewals, remainingMs: this.#trustedMs() })
   }
 
-  #why(reason: string): string {
+  #reasonOf(reason: string): string {
     return this.#progress?.why(reason) ?? reason
   }
 
@@ -304,8 +343,11 @@ export class LeaseHandle implements Lease, Observer, SlotMember {
   }
 }
 
-/** The handle behind a lease of this package, which a test double is not. */
+/** The handle behind a lease of this package. Throws for a test double. */
 export function handleOf(lease: Lease): LeaseHandle {
   if (lease instanceof LeaseHandle) return lease
-  throw new LeaseholdError('INVALID', 'This lease was not granted by this copy of leasehold: it is a double, say.')
+  throw new LeaseholdError(
+    'INVALID',
+    'This lease was not granted by this copy of leasehold. Pass the lease of connect or createLocks, not a double.',
+  )
 }

@@ -1,5 +1,5 @@
 import type { ListedClaim, ListedKey, Runner } from '../../core/contract/driver.ts'
-import { within } from '../../core/time/bounded.ts'
+import { settledWithin } from '../../core/time/bounded.ts'
 import { formatDuration } from '../../core/time/duration.ts'
 import { LeaseholdError, type HolderSummary } from '../../core/errors.ts'
 import { overlaps } from '../../core/rule/conflict.ts'
@@ -133,7 +133,7 @@ export async function inTheWay(
   priority: number,
 ): Promise<{ readonly holders: readonly HolderSummary[]; readonly queuePosition?: number }> {
   try {
-    const info = await within(client.environment, holdersWithinMs, inspectLock(client, scope))
+    const info = await settledWithin(client.environment, holdersWithinMs, inspectLock(client, scope))
     const holders = (info?.holders ?? []).map(summary)
     if (!client.driver.supports.queue) return { holders }
     const ahead = (info?.waiters ?? []).filter((waiter) => waiter.priority >= priority && !waiter.expired)

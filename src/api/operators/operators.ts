@@ -7,7 +7,7 @@ import { scopeOf, storeKey, type Scope } from '../../core/contract/scope.ts'
 import type { Client } from '../client/client.ts'
 import { eachLock, inspectLock, type LockInfo, type LockStatus } from './inspection.ts'
 import { unsupported } from '../options.ts'
-import { couldNotBeAsked } from '../client/refusal.ts'
+import { couldNotBeAsked } from '../client/acquire-error.ts'
 
 /** Whom to evict, and what to tell them. */
 export interface EvictOptions {
@@ -42,7 +42,7 @@ export async function evictHolders(client: Client, scope: Scope, options: EvictO
   const info = await inspectLock(client, scope)
   const fences = (info?.holders ?? []).map((holder) => holder.fence)
   const chosen = options.fence === undefined ? fences : fences.filter((fence) => fence === options.fence)
-  const { batcher } = client.runtime
+  const { batcher } = client
   const statuses = await Promise.all(
     chosen.map((fence) => submitOnce(batcher, { op: 'evict', key, fence, reason: options.reason })),
   )
@@ -53,7 +53,7 @@ export async function evictHolders(client: Client, scope: Scope, options: EvictO
 
 /** Makes the store look at locks whose leases are over. Gives how many. @internal */
 export async function sweepLocks(client: Client): Promise<number> {
-  const { batcher, environment } = client.runtime
+  const { batcher, environment } = client
   const stale: string[] = []
   for await (const lock of eachLock(client, { limit: 1000 })) {
     if ([...lock.holders, ...lock.waiters].some((claim) => claim.expired)) stale.push(lock.key)
@@ -71,8 +71,8 @@ function refuseUnknown(status: ClaimStatus, client: Client, scope: Scope): void 
 }
 
 /** Whether a lock is held, in short. @internal */
-export function statusOf(info: LockInfo | null): LockStatus {
-  const holder = info?.holders.find((one) => !one.expired)
+export function lockStatusOf(info: LockInfo | null): LockStatus {
+  const holder = info?.holders.find((claim) => !claim.expired)
   const waiting = info?.waiters.length ?? 0
   if (holder === undefined) return { locked: false, waiting }
   return {

@@ -2,11 +2,11 @@ import type { TimerTask } from '../../core/time/timer-queue.ts'
 import type { KeyPage, ListedKey } from '../../core/contract/driver.ts'
 import { messageOf, type DeadlockedOwner } from '../../core/errors.ts'
 import { describeScope, splitStoreKey, storeKey } from '../../core/contract/scope.ts'
-import { findDeadlocks, statusInBoth, type Deadlock, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
+import { findDeadlocks, claimsInBoth, type Deadlock, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
 import type { Client } from '../client/client.ts'
 
 /** Somebody who waits on behalf of an owner. */
-export interface Watched {
+export interface WatchedWait {
   readonly key: string
   readonly owner: string | undefined
   readonly claimId: string | undefined
@@ -30,7 +30,7 @@ const pagesMax = 50
 export class DeadlockWatch implements TimerTask {
   timerSlot = -1
   readonly #client: Client
-  readonly #waiting = new Set<Watched>()
+  readonly #waiting = new Set<WatchedWait>()
   /** What the first of two looks saw. */
   #before: readonly ListedKey[] | undefined
   /** Since when a cycle has stood, by the one who is to give way. */
@@ -42,16 +42,16 @@ export class DeadlockWatch implements TimerTask {
   }
 
   /** Claims without an owner are not watched: what they hold, nobody can be said to wait with. */
-  watch(waiting: Watched): void {
+  watch(waiting: WatchedWait): void {
     if (waiting.owner === undefined || this.#waiting.has(waiting)) return
     this.#waiting.add(waiting)
     if (this.#waiting.size === 1 && !this.#looking) this.#wakeIn(firstLookMs)
   }
 
-  unwatch(waiting: Watched): void {
+  unwatch(waiting: WatchedWait): void {
     if (!this.#waiting.delete(waiting) || this.#waiting.size > 0) return
     this.#before = undefined
-    this.#client.runtime.timers.set(this, Infinity)
+    this.#client.timers.set(this, Infinity)
   }
 
   wake(): void {
@@ -78,7 +78,7 @@ export class DeadlockWatch implements TimerTask {
         this.#before = seen.keys
         return secondLookMs
       }
-      const keys = statusInBoth(this.#before, seen.keys)
+      const keys = claimsInBoth(this.#before, seen.keys)
       this.#before = undefined
       this.#act(findDeadlocks({ now: seen.now, keys }))
       return restMs
@@ -125,7 +125,7 @@ export class DeadlockWatch implements TimerTask {
   }
 
   /** The one of ours that made this claim. A server does not show ids: then the rest must do. */
-  #mine({ key, claim }: WaitingClaim): Watched | undefined {
+  #mine({ key, claim }: WaitingClaim): WatchedWait | undefined {
     if (claim.runner.client !== this.#client.runner.client) return undefined
     for (const waiting of this.#waiting) {
       if (waiting.key !== key || waiting.owner !== claim.runner.owner) continue
@@ -135,7 +135,7 @@ export class DeadlockWatch implements TimerTask {
   }
 
   #wakeIn(milliseconds: number): void {
-    const { timers, environment } = this.#client.runtime
+    const { timers, environment } = this.#client
     timers.set(this, environment.now() + milliseconds)
   }
 }

@@ -1,7 +1,7 @@
 import { describeScope } from '../../core/contract/scope.ts'
 import type { LeaseHandle } from '../lease/lease-handle.ts'
 import { linesOf } from './origin.ts'
-import type { OwnerBook } from './owner-leases.ts'
+import type { OwnerLeases } from './owner-leases.ts'
 
 /** Pairs remembered: this is for development, and must not grow for ever. */
 const pairsMax = 10_000
@@ -11,14 +11,14 @@ const pairsMax = 10_000
  * two owners that do so at once wait for each other. For development.
  */
 export class LockOrder {
-  readonly #owners: OwnerBook
+  readonly #owners: OwnerLeases
   readonly #warn: (message: string) => void
   /** What was taken after what, and where. */
   readonly #after = new Map<string, Map<string, string>>()
   readonly #warned = new Set<string>()
   #pairs = 0
 
-  constructor(owners: OwnerBook, warn: (message: string) => void) {
+  constructor(owners: OwnerLeases, warn: (message: string) => void) {
     this.#owners = owners
     this.#warn = warn
   }

@@ -6,11 +6,16 @@ import type { Sharing } from '../client/acquisition.ts'
 import type { Client } from '../client/client.ts'
 import type { LeaseHandle } from '../lease/lease-handle.ts'
 import { beingPassedOn } from '../lease/lease-errors.ts'
-import type { Terms } from '../options.ts'
+import type { AcquireTerms } from '../options.ts'
 import { linesOf, origin } from './origin.ts'
 
 /** The lease this owner has on the scope already, entered once more, if it said that it may. */
-export function enterAgain(client: Client, scope: Scope, sharing: Sharing, terms: Terms): LeaseHandle | undefined {
+export function enterAgain(
+  client: Client,
+  scope: Scope,
+  sharing: Sharing,
+  terms: AcquireTerms,
+): LeaseHandle | undefined {
   if (!terms.reentrant || terms.owner === undefined) return undefined
   for (const lease of client.owners.of(terms.owner)) {
     const { mode, limit } = lease.claim
@@ -23,13 +28,18 @@ export function enterAgain(client: Client, scope: Scope, sharing: Sharing, terms
   return undefined
 }
 
-/** Terms of an owner, which may come to wait for itself: they know where it asked, unless that would cost too much. */
-export function ownerTerms(client: Client, terms: Terms, owner: string): Terms {
+/** AcquireTerms of an owner, which may come to wait for itself: they know where it asked, unless that would cost too much. */
+export function termsForOwner(client: Client, terms: AcquireTerms, owner: string): AcquireTerms {
   return client.tracesOwners ? { ...terms, owner, origin: origin() } : { ...terms, owner }
 }
 
 /** DEADLOCK, with where it acquired, for an owner that is about to wait for what it holds itself. */
-export function ownDeadlock(client: Client, scope: Scope, sharing: Sharing, terms: Terms): LeaseholdError | undefined {
+export function ownDeadlock(
+  client: Client,
+  scope: Scope,
+  sharing: Sharing,
+  terms: AcquireTerms,
+): LeaseholdError | undefined {
   // These take what is in the way, also if it is one's own.
   if (terms.owner === undefined || terms.evict === 'all' || terms.evict === 'same-runner') return undefined
   const wanted = { ...sharing, range: scope.range }

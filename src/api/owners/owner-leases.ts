@@ -1,12 +1,12 @@
-import { innermost, ownersOf } from '../../core/contract/owner-name.ts'
+import { innermostOwner, ownersOf } from '../../core/contract/owner-name.ts'
 import type { LeaseHandle } from '../lease/lease-handle.ts'
 
 /** Leases that are held for an owner, found by the owner: looking must not cost more the more leases there are. */
-export class OwnerBook {
+export class OwnerLeases {
   readonly #leases = new Map<string, LeaseHandle[]>()
 
   add(lease: LeaseHandle): void {
-    const name = innermost(lease.runner.owner)
+    const name = innermostOwner(lease.runner.owner)
     if (name === undefined) return
     const leases = this.#leases.get(name)
     if (leases === undefined) this.#leases.set(name, [lease])
@@ -14,7 +14,7 @@ export class OwnerBook {
   }
 
   delete(lease: LeaseHandle): void {
-    const name = innermost(lease.runner.owner)
+    const name = innermostOwner(lease.runner.owner)
     const leases = name === undefined ? undefined : this.#leases.get(name)
     if (name === undefined || leases === undefined) return
     const left = leases.filter((other) => other !== lease)

@@ -1,6 +1,6 @@
 import { listenForAbort, stopListeningForAbort } from '../client/abort-listeners.ts'
 import type { TimerTask } from '../../core/time/timer-queue.ts'
-import { within } from '../../core/time/bounded.ts'
+import { settledWithin } from '../../core/time/bounded.ts'
 import { positiveMs } from '../../core/time/duration.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 import { callForeign } from '../client/events.ts'
@@ -101,7 +101,7 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
     if (signal?.aborted === true) giveUp()
     else if (signal !== undefined) listenForAbort(signal, giveUp)
     const ended = Promise.race([aborted, campaigning.catch((error: unknown) => ({ error }))])
-    const outcome = await (waitMs === Infinity ? ended : within(environment, waitMs, ended))
+    const outcome = await (waitMs === Infinity ? ended : settledWithin(environment, waitMs, ended))
     if (signal !== undefined) stopListeningForAbort(signal, giveUp)
     if (outcome === undefined) {
       throw new LeaseholdError('TIMEOUT', `"${describeScope(this.scope)}" was not won within ${waitMs} ms.`)
@@ -125,7 +125,7 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
   async resign(): Promise<void> {
     this.#candidacy?.abort.abort(new LeaseholdError('ABORTED', 'The candidate has resigned.'))
     this.#candidacy = undefined
-    this.#acquirer.client.runtime.timers.set(this, Infinity)
+    this.#acquirer.client.timers.set(this, Infinity)
     const term = this.#term
     if (term === undefined) return
     const released = term.release()
@@ -198,13 +198,13 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
       const { client } = this.#acquirer
       if (candidacy.abort.signal.aborted || client.closed) return
       client.log('warn', `the campaign for ${this.scope.key} goes on after: ${messageOf(error)}`)
-      client.runtime.timers.set(this, client.environment.now() + againMs)
+      client.timers.set(this, client.environment.now() + againMs)
     })
   }
 
   #enterOffice(lease: LeaseHandle): void {
     this.#term = lease
-    this.#acquirer.client.runtime.waiters.add(this)
+    this.#acquirer.client.elections.add(this)
     lease.signal.addEventListener('abort', () => this.#leaveOffice(lease, lease.loss?.reason ?? 'lost'), { once: true })
     this.#call(this.#options.onElected, lease)
     this.#wakeWatches()
@@ -213,7 +213,7 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
   #leaveOffice(lease: LeaseHandle, reason: string): void {
     if (this.#term !== lease) return
     this.#term = undefined
-    this.#acquirer.client.runtime.waiters.delete(this)
+    this.#acquirer.client.elections.delete(this)
     this.#call(this.#options.onDeposed, lease, reason)
     this.#wakeWatches()
     this.#standAgain()
@@ -240,7 +240,7 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
 
 /** Who leads now; null: nobody. */
 export async function leaderOf(client: Client, scope: Scope): Promise<Leader | null> {
-  const holder = (await inspectLock(client, scope))?.holders.find((one) => !one.expired)
+  const holder = (await inspectLock(client, scope))?.holders.find((claim) => !claim.expired)
   if (holder === undefined) return null
   return {
     runner: holder.runner,
@@ -271,7 +271,7 @@ export class LeaderWatch implements TimerTask, SlotMember, AsyncIterableIterator
     this.#client = client
     this.#scope = scope
     this.#everyMs = everyMs
-    client.runtime.waiters.add(this)
+    client.elections.add(this)
   }
 
   get closed(): boolean {
@@ -315,7 +315,7 @@ export class LeaderWatch implements TimerTask, SlotMember, AsyncIterableIterator
   /** Ends the loop over it. Repeatable. */
   close(): void {
     this.#closed = true
-    this.#client.runtime.waiters.delete(this)
+    this.#client.elections.delete(this)
     this.#wakeUp?.()
   }
 
@@ -329,7 +329,7 @@ export class LeaderWatch implements TimerTask, SlotMember, AsyncIterableIterator
   }
 
   async #pause(): Promise<void> {
-    const { timers, environment } = this.#client.runtime
+    const { timers, environment } = this.#client
     // Somebody awaits the next change: that keeps the process alive.
     timers.hold()
     await new Promise<void>((resolve) => {

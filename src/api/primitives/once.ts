@@ -2,13 +2,13 @@ import { durationMs, positiveMs, type Duration } from '../../core/time/duration.
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { named } from '../../core/contract/scope.ts'
-import { attempt, exclusively } from '../client/acquisition.ts'
+import { exclusively } from '../client/acquisition.ts'
 import { handOff } from '../lease/hand-off.ts'
-import type { LeaseHandle } from '../lease/lease-handle.ts'
+import { LeaseHandle } from '../lease/lease-handle.ts'
 import { checkTtl } from '../lease/lease-limits.ts'
-import { unsupported, type AcquireOptions, type Terms } from '../options.ts'
+import { unsupported, type AcquireOptions, type AcquireTerms } from '../options.ts'
 import { asOwner, bodyOwner } from '../owners/current-owner.ts'
-import { refusal } from '../client/refusal.ts'
+import { acquireError } from '../client/acquire-error.ts'
 import type { Body, Acquirer } from '../client/acquirer.ts'
 
 /** The options of `locks.once`. */
@@ -25,12 +25,12 @@ export interface OnceOptions extends Pick<AcquireOptions, 'metadata'> {
 
 const onceNames: OptionNames<OnceOptions> = { atMost: true, atLeast: true, metadata: true }
 
-/** Whether this machine was the one. */
+/** Whether this process ran the body, and what came of it. */
 export type OnceResult<Result> =
   | { readonly ran: true; readonly result: Result; readonly fence: number }
   | { readonly ran: false }
 
-/** Runs `body` unless somebody, somewhere, did so within `atLeast` or is at it. @internal */
+/** Runs `body`, unless another process runs it now or began to within `atLeast`. @internal */
 export async function runOnce<Result>(
   acquirer: Acquirer,
   name: string,
@@ -52,15 +52,14 @@ export async function runOnce<Result>(
   const scope = named(`once:${name}`)
   const owner = bodyOwner(undefined, () => client.environment.id())
   const asked: AcquireOptions = { ttl: atMostMs, heartbeat: 'manual', onConflict: 'wait', grace: 0 }
-  // Detached: a machine that dies in the middle must not make another one start before `atMost`.
-  const terms: Terms = { ...acquirer.terms({ ...asked, ...(metadata && { metadata }) }, owner), detached: true }
-  const acquired = await attempt(client, scope, exclusively, terms, 0)
-  if (!('lease' in acquired)) {
-    const { miss } = acquired
+  // Detached: if this machine dies in the middle, no other one may start before `atMost`.
+  const terms: AcquireTerms = { ...acquirer.terms({ ...asked, ...(metadata && { metadata }) }, owner), detached: true }
+  const lease = await acquirer.attempt({ scope, sharing: exclusively, terms, waitMs: 0 })
+  if (!(lease instanceof LeaseHandle)) {
+    const { miss, acquisition } = lease
     if (miss.type === 'refused' && miss.status.reason === 'refused') return { ran: false }
-    throw await refusal(client, scope, acquired, terms)
+    throw await acquireError(acquisition, miss)
   }
-  const { lease } = acquired
   try {
     const result = await asOwner(owner, () => body(lease))
     if (!lease.held && lease.loss !== undefined) throw lease.loss
@@ -70,17 +69,17 @@ export async function runOnce<Result>(
   }
 }
 
-/** Gives the lock back, or leaves it to run out by itself if the run was short. */
+/** Releases the lock, or lets it expire at `atLeast` if the run was shorter. */
 async function letGo({ client }: Acquirer, lease: LeaseHandle, atLeastMs: number): Promise<void> {
   const restMs = Math.ceil(atLeastMs - lease.heldMs)
   if (restMs <= 0) return void (await lease.release())
-  // Lost, or left to itself by a client that is being closed: it runs out after `atMost`. To release it would be too early.
+  // A lost lease, or a closing client: the lease expires after `atMost`. A release would come too early.
   if (!lease.held || client.closed) return
   try {
-    await handOff(client, lease, Math.max(restMs, client.driver.supports.ttlMinMs))
+    await handOff(lease, Math.max(restMs, client.driver.supports.ttlMinMs))
   } catch (error) {
-    // It stays as it is then, and runs out after `atMost`: later, never earlier.
-    client.log('warn', `the end of a run could not be told to the store: ${messageOf(error)}`)
+    // The lease stays as it is and expires after `atMost`: later, never earlier.
+    client.log('warn', `the lease of a finished run could not be shortened to atLeast: ${messageOf(error)}`)
     if (lease.held) lease.passOn('handed-off')
   }
 }

@@ -2,15 +2,15 @@ import { durationMs, type Duration } from '../../core/time/duration.ts'
 import type { Runner } from '../../core/contract/driver.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { named, type Scope } from '../../core/contract/scope.ts'
-import { attempt, exclusively } from '../client/acquisition.ts'
+import { exclusively } from '../client/acquisition.ts'
 import { replaceLease } from '../lease/conversion.ts'
 import { inspectLock } from '../operators/inspection.ts'
 import type { Lease } from '../lease.ts'
-import type { LeaseHandle } from '../lease/lease-handle.ts'
+import { LeaseHandle } from '../lease/lease-handle.ts'
 import { checkTtl } from '../lease/lease-limits.ts'
-import { unsupported, type AcquireOptions, type Terms } from '../options.ts'
+import { unsupported, type AcquireOptions, type AcquireTerms } from '../options.ts'
 import type { ReleaseResult } from '../lease/release-result.ts'
-import { refusal } from '../client/refusal.ts'
+import { acquireError } from '../client/acquire-error.ts'
 import type { Acquirer } from '../client/acquirer.ts'
 
 /** The options of `locks.claim`. */
@@ -28,14 +28,14 @@ const taskNames: OptionNames<TaskOptions> = {
 /** What came of claiming a task. */
 export type TaskClaim =
   | Task
-  /** Another worker is at it. */
+  /** Another worker has the task. */
   | { readonly state: 'taken'; readonly by: Runner | undefined }
-  /** A worker has completed it, and the mark it left has not run out. */
+  /** A worker has completed the task, and the store still remembers that. */
   | { readonly state: 'completed'; readonly by: Runner; readonly at: Date }
 
-/** How long a completed task is remembered unless `complete` is told otherwise. */
+/** How long a completed task is remembered by default. */
 const rememberMs = 3_600_000
-/** Set in the metadata of a claim that only says that its task is done. */
+/** Set in the metadata of a claim that marks its task as completed. */
 const completedMark = 'completed'
 
 /** A task in hand. It goes back to the queue when its worker releases it, crashes, or stops renewing. */
@@ -105,16 +105,16 @@ export class ClaimedTask implements Task {
 
   async complete(options: CompleteOptions = {}): Promise<void> {
     checkOptions(options, completeNames, 'complete')
-    const { client } = this.#acquirer
     this.lease.refuseUnlessHeld()
-    const { supports } = client.driver
+    const { supports } = this.#acquirer.client.driver
     const longestMs = Math.min(rememberMs, supports.ttlMaxMs)
     const keepMs = options.remember === undefined ? longestMs : durationMs(options.remember, 'remember')
     if (keepMs === 0) return void (await this.lease.release())
     if (!supports.convert) throw unsupported('completed tasks that are remembered: pass remember: 0')
     checkTtl(keepMs, 0, supports, 'remember')
-    // In one step, so that at no moment the task is neither claimed nor completed.
-    const mark = await replaceLease(client, this.lease, exclusively, markTerms(this.#acquirer, this.lease, keepMs), 0)
+    // One step, so that the task is at every moment either claimed or completed.
+    const terms = markTerms(this.#acquirer, this.lease, keepMs)
+    const mark = await replaceLease(this.lease, { sharing: exclusively, terms, waitMs: 0 })
     mark.passOn('handed-off')
   }
 
@@ -135,26 +135,25 @@ export async function claimTask(
   options?: TaskOptions,
 ): Promise<TaskClaim> {
   checkOptions(options, taskNames, 'claim')
-  const { client } = acquirer
   const terms = acquirer.terms({ ...options, onConflict: 'wait' })
   const scope = taskScope(queue, id)
-  const acquired = await attempt(client, scope, exclusively, terms, 0)
-  if ('lease' in acquired) return new ClaimedTask(acquirer, queue, id, acquired.lease)
-  const { miss } = acquired
-  if (miss.type !== 'refused' || miss.status.reason !== 'refused') throw await refusal(client, scope, acquired, terms)
-  const holder = (await inspectLock(client, scope))?.holders.find((one) => !one.expired)
+  const acquired = await acquirer.attempt({ scope, sharing: exclusively, terms, waitMs: 0 })
+  if (acquired instanceof LeaseHandle) return new ClaimedTask(acquirer, queue, id, acquired)
+  const { miss, acquisition } = acquired
+  if (miss.type !== 'refused' || miss.status.reason !== 'refused') throw await acquireError(acquisition, miss)
+  const holder = (await inspectLock(acquirer.client, scope))?.holders.find((claim) => !claim.expired)
   if (holder?.runner.metadata?.[completedMark] !== true) return { state: 'taken', by: holder?.runner }
   return { state: 'completed', by: holder.runner, at: holder.acquiredAt ?? holder.enteredAt }
 }
 
-/** A claim that nobody renews: it says that the task is done until it runs out. */
-function markTerms(acquirer: Acquirer, { terms }: LeaseHandle, keepMs: number): Partial<Terms> {
+/** The terms of the mark of a completed task: a claim that is not renewed and expires after `keepMs`. */
+function markTerms(acquirer: Acquirer, { terms }: LeaseHandle, keepMs: number): Partial<AcquireTerms> {
   const metadata = { ...terms.metadata, [completedMark]: true }
   const { ttlMs, heartbeatMs } = acquirer.terms({ ttl: keepMs, heartbeat: 'manual' })
   return { ttlMs, heartbeatMs, metadata, maxHoldMs: undefined, holdUntil: undefined, graceMs: 0, detached: true }
 }
 
-/** A colon in the queue's name must not make it another queue's task. */
+/** Escapes colons in the queue's name: else two queues could share a task. */
 function taskScope(queue: string, id: string): Scope {
   return named(`task:${queue.replaceAll('%', '%25').replaceAll(':', '%3A')}:${id}`)
 }

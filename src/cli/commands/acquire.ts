@@ -1,12 +1,12 @@
 import { formatDuration } from '../../core/time/duration.ts'
 import type { Lease, Locks } from '../../index.ts'
 import { commonOptions, onlyName, type OptionTable } from '../arguments.ts'
-import type { Command, Surroundings } from '../command.ts'
+import type { Command, CommandContext } from '../command.ts'
 import { clockTime } from '../output/holder-text.ts'
 import { interruptibly, type Interruption } from '../interruption.ts'
 import { kindHelp, kindOption } from '../output/lock-name.ts'
 import { proofFile, refuseUnwritable, writeProof } from '../stores/proof-file.ts'
-import { conflictHelp, readWanted, runOptions, type Wanted } from '../supervise/run-request.ts'
+import { conflictHelp, readLockRequest, runOptions, type LockRequest } from '../supervise/run-request.ts'
 import { chooseSharedStore, storeHelp, type StoreChoice } from '../stores/store.ts'
 import { takeVisibly, userName } from '../supervise/taking.ts'
 import { UsageError } from '../exit-codes.ts'
@@ -65,35 +65,35 @@ export const acquire: Command = {
     permits,
     quiet,
   } satisfies OptionTable,
-  async run(given, surroundings) {
-    const wanted = readWanted('acquire', onlyName(given, 'acquire'), given)
+  async run(given, context) {
+    const wanted = readLockRequest('acquire', onlyName(given, 'acquire'), given)
     if (wanted.acquire.ttl === undefined)
       throw new UsageError('acquire needs --ttl DURATION: nobody renews the lock by itself.')
     const file = proofFile(given, 'acquire')
-    const store = chooseSharedStore(given, surroundings.variables)
+    const store = chooseSharedStore(given, context.variables)
     refuseUnwritable(file)
-    return interruptibly(surroundings.messages, `${wanted.label} was not taken`, (interruption) =>
-      takeAndLeave(wanted, file, store, surroundings, interruption),
+    return interruptibly(context.messages, `${wanted.label} was not taken`, (interruption) =>
+      takeAndLeave(wanted, file, store, context, interruption),
     )
   },
 }
 
 async function takeAndLeave(
-  wanted: Wanted,
+  wanted: LockRequest,
   file: string,
   { url, namespace }: StoreChoice,
-  surroundings: Surroundings,
+  context: CommandContext,
   interruption: Interruption,
 ): Promise<number> {
   const allowForce = wanted.acquire.onConflict === 'force'
   const runner = wanted.runner === undefined ? {} : { runner: wanted.runner }
-  const connecting = surroundings.connect(url, { namespace, metadata: userName(), allowForce, ...runner })
+  const connecting = context.connect(url, { namespace, metadata: userName(), allowForce, ...runner })
   const locks = await interruption.during(connecting)
   try {
-    const lease = await takeVisibly(locks, wanted, surroundings, interruption)
+    const lease = await takeVisibly(locks, wanted, context, interruption)
     await leave(locks, lease, file, url)
-    surroundings.print(`${lease.fence}\n`)
-    surroundings.messages.say(`${wanted.label} is yours ${untilWhen(lease)} unless you renew it`)
+    context.print(`${lease.fence}\n`)
+    context.messages.say(`${wanted.label} is yours ${untilWhen(lease)} unless you renew it`)
     return 0
   } finally {
     await locks.close()

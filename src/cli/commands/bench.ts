@@ -1,5 +1,5 @@
 import { formatDuration } from '../../core/time/duration.ts'
-import { commonOptions, durationOption, numberOption, type Given } from '../arguments.ts'
+import { commonOptions, durationOption, numberOption, type ParsedArguments } from '../arguments.ts'
 import type { Command } from '../command.ts'
 import { interruptibly } from '../interruption.ts'
 import { shortTime } from '../output/short-time.ts'
@@ -66,7 +66,7 @@ export const bench: Command = {
   },
 }
 
-function readLoad(given: Given): Load {
+function readLoad(given: ParsedArguments): Load {
   return {
     forMs: durationOption(given, 'for', { from: 1, to: 86_400_000 }) ?? defaults.forMs,
     locksAtOnce: countOption(given, 'locks', 1),
@@ -74,7 +74,7 @@ function readLoad(given: Given): Load {
   }
 }
 
-function countOption(given: Given, name: keyof typeof most, least: number): number {
+function countOption(given: ParsedArguments, name: keyof typeof most, least: number): number {
   return numberOption(given, name, { from: least, to: most[name] }) ?? defaults[name]
 }
 
@@ -170,7 +170,7 @@ async function turns(clients: readonly Locks[], name: string, load: Load, signal
   let count = 0
   const startedAt = performance.now()
   const countedFrom = startedAt + load.forMs * warmUpShare
-  const isOver = (): boolean => {
+  const isProofSpent = (): boolean => {
     const tookMs = performance.now() - startedAt
     return tookMs >= load.forMs && (handOversMs.length > 0 || tookMs >= load.forMs + handOverWithinMs)
   }
@@ -185,7 +185,7 @@ async function turns(clients: readonly Locks[], name: string, load: Load, signal
       }
       last = { client, freedAt: performance.now() }
       await lease.release()
-    } while (!isOver())
+    } while (!isProofSpent())
   }
   await Promise.all(clients.map(takeTurns))
   const overallMs = performance.now() - countedFrom

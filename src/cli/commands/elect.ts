@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { plainMessageOf, worthRetrying } from '../../core/errors.ts'
 import { commonOptions, type OptionTable } from '../arguments.ts'
-import type { Command, Surroundings } from '../command.ts'
+import type { Command, CommandContext } from '../command.ts'
 import { exitCodesHelp } from '../exit-codes.ts'
 import { interruptibly, type Interruption } from '../interruption.ts'
 import { targetOf } from '../output/lock-name.ts'
@@ -55,11 +55,11 @@ export const elect: Command = {
   help,
   options,
   takesCommand: true,
-  async run(given, surroundings) {
+  async run(given, context) {
     const request = readRunRequest('elect', given)
-    const store = chooseSharedStore(given, surroundings.variables)
-    return interruptibly(surroundings.messages, `${request.label} is led by somebody else, or nobody`, (interruption) =>
-      lead({ ...request, ...targetOf('name', `leader:${request.name}`) }, store, surroundings, interruption),
+    const store = chooseSharedStore(given, context.variables)
+    return interruptibly(context.messages, `${request.label} is led by somebody else, or nobody`, (interruption) =>
+      lead({ ...request, ...targetOf('name', `leader:${request.name}`) }, store, context, interruption),
     )
   },
 }
@@ -68,19 +68,19 @@ export const elect: Command = {
 async function lead(
   request: RunRequest,
   store: StoreChoice,
-  surroundings: Surroundings,
+  context: CommandContext,
   interruption: Interruption,
 ): Promise<number> {
-  const { messages } = surroundings
+  const { messages } = context
   let isReached = false
-  const connect: Surroundings['connect'] = async (...where) => {
-    const locks = await surroundings.connect(...where)
+  const connect: CommandContext['connect'] = async (...where) => {
+    const locks = await context.connect(...where)
     isReached = true
     return locks
   }
   for (;;) {
     try {
-      const { exitCode, isLost } = await runLocked(request, store, { ...surroundings, connect }, interruption)
+      const { exitCode, isLost } = await runLocked(request, store, { ...context, connect }, interruption)
       if (!isLost || interruption.isWanted) return exitCode
     } catch (error) {
       // At first that is a mistake to be told; a store that was there may come back, also for who has only waited.

@@ -1,8 +1,8 @@
 import type { ClaimInfo, Locks } from '../../index.ts'
 import { commonOptions, numberOption, onlyName } from '../arguments.ts'
-import type { Command, Surroundings } from '../command.ts'
+import type { Command, CommandContext } from '../command.ts'
 import { exitCodes, UsageError } from '../exit-codes.ts'
-import { describeRunner, describeSince } from '../output/holder-text.ts'
+import { runnerText, describeSince } from '../output/holder-text.ts'
 import { interruptibly } from '../interruption.ts'
 import { kindHelp, kindOption, readTarget, type Target } from '../output/lock-name.ts'
 import { storeHelp, withLocks } from '../stores/store.ts'
@@ -38,32 +38,32 @@ export const evict: Command = {
     fence: { type: 'string' },
     yes: { type: 'boolean', short: 'y' },
   },
-  async run(given, surroundings) {
+  async run(given, context) {
     const target = readTarget(given, onlyName(given, 'evict'))
     const reason = given.texts.get('reason') ?? ''
     if (reason === '') throw new UsageError('evict needs --reason TEXT: it is told to the holder.')
     const fence = numberOption(given, 'fence', { from: 1, to: Number.MAX_SAFE_INTEGER })
     const isAgreed = given.flags.has('yes')
-    if (!isAgreed && surroundings.ask === undefined) {
+    if (!isAgreed && context.ask === undefined) {
       throw new UsageError('evict takes a lock from a live holder. There is no terminal to ask at: say --yes.')
     }
-    const { say } = surroundings.messages
-    return interruptibly(surroundings.messages, 'nothing was taken away', (interruption) => {
-      const connect: Surroundings['connect'] = (...where) => interruption.during(surroundings.connect(...where))
-      return withLocks(given, { ...surroundings, connect }, { allowForce: true }, async (locks) => {
+    const { say } = context.messages
+    return interruptibly(context.messages, 'nothing was taken away', (interruption) => {
+      const connect: CommandContext['connect'] = (...where) => interruption.during(context.connect(...where))
+      return withLocks(given, { ...context, connect }, { allowForce: true }, async (locks) => {
         const holders = (await interruption.during(locks.inspect(target.scope)))?.holders ?? []
         const chosen = fence === undefined ? holders : holders.filter((holder) => holder.fence === fence)
-        if (chosen.length === 0) return nobody(target, fence, surroundings)
+        if (chosen.length === 0) return nobody(target, fence, context)
         for (const holder of chosen) say(`${target.label} is held by ${describeHolder(holder)}`)
         say('the holder is told, but may still be writing; only its fence protects what it writes to')
-        if (!isAgreed && !(await interruption.during(agrees(surroundings)))) return exitCodes.nobodyHeldIt
-        return evictAll(locks, target, chosen, reason, surroundings)
+        if (!isAgreed && !(await interruption.during(agrees(context)))) return exitCodes.nobodyHeldIt
+        return evictAll(locks, target, chosen, reason, context)
       })
     })
   },
 }
 
-async function agrees({ ask }: Surroundings): Promise<boolean> {
+async function agrees({ ask }: CommandContext): Promise<boolean> {
   const answer = (await ask?.('leasehold: take it away? [y/N] ')) ?? ''
   return /^y(es)?$/i.test(answer.trim())
 }
@@ -74,23 +74,23 @@ async function evictAll(
   target: Target,
   holders: readonly ClaimInfo[],
   reason: string,
-  surroundings: Surroundings,
+  context: CommandContext,
 ): Promise<number> {
   let evicted = 0
   for (const { fence } of holders) {
     const count = await locks.evict(target.scope, { reason, fence })
-    if (count > 0) surroundings.print(`evicted fence ${fence} from ${target.label}\n`)
+    if (count > 0) context.print(`evicted fence ${fence} from ${target.label}\n`)
     evicted += count
   }
-  return evicted === 0 ? nobody(target, undefined, surroundings) : 0
+  return evicted === 0 ? nobody(target, undefined, context) : 0
 }
 
-function nobody({ label }: Target, fence: number | undefined, { messages }: Surroundings): number {
+function nobody({ label }: Target, fence: number | undefined, { messages }: CommandContext): number {
   messages.say(`nobody holds ${label}${fence === undefined ? '' : ` with fence ${fence}`}`)
   return exitCodes.nobodyHeldIt
 }
 
 function describeHolder(holder: ClaimInfo): string {
   const since = describeSince(holder.acquiredAt ?? holder.enteredAt, new Date())
-  return `${describeRunner(holder.runner)} since ${since}, fence ${holder.fence}`
+  return `${runnerText(holder.runner)} since ${since}, fence ${holder.fence}`
 }

@@ -26,14 +26,14 @@ export const explain: Command = {
   summary: 'say who holds a lock and who waits for it',
   help,
   options: { ...commonOptions, ...kindOption, json: { type: 'boolean' } },
-  async run(given, surroundings) {
+  async run(given, context) {
     const target = readTarget(given, onlyName(given, 'explain'))
-    return withLocks(given, surroundings, {}, async (locks) => {
+    return withLocks(given, context, {}, async (locks) => {
       const lock = await locks.inspect(target.scope)
       if (given.flags.has('json')) {
         const free = { scope: target.name, key: `${locks.namespace}/${target.scope.key}`, holders: [], waiters: [] }
-        surroundings.print(`${printableJson(lockDocument(target, lock ?? free))}\n`)
-      } else surroundings.print(`${explainLock(shownName(target), printableCopy(lock))}\n`)
+        context.print(`${printableJson(lockDocument(target, lock ?? free))}\n`)
+      } else context.print(`${explainLock(shownName(target), printableCopy(lock))}\n`)
       return 0
     })
   },

@@ -6,7 +6,7 @@ import type { Command } from '../command.ts'
 import { everyLock, storeHelp, withLocks } from '../stores/store.ts'
 import { clockTime } from '../output/holder-text.ts'
 import { lockDocument } from '../output/lock-document.ts'
-import { nameOf } from '../output/lock-name.ts'
+import { lockNameOf } from '../output/lock-name.ts'
 import { formatTable } from '../output/table.ts'
 import { printableJson, quoted } from '../output/terminal-text.ts'
 import { UsageError } from '../exit-codes.ts'
@@ -31,17 +31,17 @@ export const ls: Command = {
   summary: 'list the locks that are held or waited for',
   help,
   options: { ...commonOptions, json: { type: 'boolean' } },
-  async run(given, surroundings) {
+  async run(given, context) {
     const [prefix, ...more] = given.positionals
     if (more.length > 0) throw new UsageError(`ls takes one PREFIX; ${quoted(more[0] as string)} is one too many.`)
-    return withLocks(given, surroundings, {}, async (locks) => {
+    return withLocks(given, context, {}, async (locks) => {
       const rows: (readonly string[])[] = []
       for await (const lock of everyLock(locks, prefix)) {
-        if (given.flags.has('json')) surroundings.print(`${printableJson(lockDocument(nameOf(lock), lock))}\n`)
+        if (given.flags.has('json')) context.print(`${printableJson(lockDocument(lockNameOf(lock), lock))}\n`)
         else rows.push(...rowsOf(lock, new Date()))
       }
-      if (rows.length > 0) surroundings.print(formatTable(headings, rows))
-      else if (!given.flags.has('json')) surroundings.messages.say(nothingFound(prefix, locks.namespace))
+      if (rows.length > 0) context.print(formatTable(headings, rows))
+      else if (!given.flags.has('json')) context.messages.say(nothingFound(prefix, locks.namespace))
       return 0
     })
   },
@@ -66,7 +66,7 @@ function rowsOf({ key, holders, waiters }: LockInfo, now: Date): string[][] {
 }
 
 function nameColumns(scope: Pick<Scope, 'key' | 'range'>): [string, string] {
-  const { kind, name } = nameOf(scope)
+  const { kind, name } = lockNameOf(scope)
   return [name, kind]
 }
 

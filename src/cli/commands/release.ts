@@ -3,7 +3,7 @@ import { commonOptions } from '../arguments.ts'
 import type { Command } from '../command.ts'
 import { exitCodes, UsageError } from '../exit-codes.ts'
 import { proofFile, readProof, removeProof } from '../stores/proof-file.ts'
-import { isOver, notKnownHere, proofStoreHelp, withLocksOf } from '../stores/proof-store.ts'
+import { isProofSpent, notKnownHere, proofStoreHelp, withLocksOf } from '../stores/proof-store.ts'
 
 const help = `Usage: leasehold release --proof FILE [options]
 
@@ -26,21 +26,21 @@ export const release: Command = {
   summary: 'let a lock go that acquire took',
   help,
   options: { ...commonOptions, proof: { type: 'string' } },
-  async run(given, surroundings) {
+  async run(given, context) {
     if (given.positionals.length > 0) throw new UsageError('release takes no NAME: the proof says which lock it is.')
     const file = proofFile(given, 'release')
     const read = readProof(file)
     const { proof, store } = read
-    return withLocksOf(read, given, surroundings, async (locks) => {
+    return withLocksOf(read, given, context, async (locks) => {
       try {
         const lease = await locks.resume(proof, { heartbeat: 'manual' })
         const { released } = await lease.release()
         if (!released) throw new LeaseholdError('UNAVAILABLE', 'The store does not say whether the lock was let go.')
       } catch (error) {
-        if (!isOver(error)) throw error
+        if (!isProofSpent(error)) throw error
         if (store === undefined) throw notKnownHere(file)
         removeProof(file)
-        surroundings.messages.say(`the lock is no longer yours: fence ${proof.fence} may be superseded`)
+        context.messages.say(`the lock is no longer yours: fence ${proof.fence} may be superseded`)
         return exitCodes.leaseLost
       }
       removeProof(file)

@@ -2,7 +2,7 @@ import { untilWhen } from './acquire.ts'
 import { commonOptions, durationOption, someTime } from '../arguments.ts'
 import type { Command } from '../command.ts'
 import { proofFile, readProof } from '../stores/proof-file.ts'
-import { isOver, notKnownHere, proofStoreHelp, withLocksOf } from '../stores/proof-store.ts'
+import { isProofSpent, notKnownHere, proofStoreHelp, withLocksOf } from '../stores/proof-store.ts'
 import { UsageError } from '../exit-codes.ts'
 
 const help = `Usage: leasehold renew --proof FILE [options]
@@ -26,20 +26,20 @@ export const renew: Command = {
   summary: 'renew a lock that acquire took',
   help,
   options: { ...commonOptions, proof: { type: 'string' }, ttl: { type: 'string' } },
-  async run(given, surroundings) {
+  async run(given, context) {
     if (given.positionals.length > 0) throw new UsageError('renew takes no NAME: the proof says which lock it is.')
     const file = proofFile(given, 'renew')
     const read = readProof(file)
     const { proof, store } = read
     const ttl = durationOption(given, 'ttl', someTime) ?? proof.ttlMs
-    return withLocksOf(read, given, surroundings, async (locks) => {
+    return withLocksOf(read, given, context, async (locks) => {
       try {
         const lease = await locks.resume(proof, { ttl, heartbeat: 'manual' })
         await lease.handOff()
-        surroundings.messages.say(`the lock is yours ${untilWhen(lease)} unless you renew it again`)
+        context.messages.say(`the lock is yours ${untilWhen(lease)} unless you renew it again`)
         return 0
       } catch (error) {
-        throw isOver(error) && store === undefined ? notKnownHere(file) : error
+        throw isProofSpent(error) && store === undefined ? notKnownHere(file) : error
       }
     })
   },

@@ -55,11 +55,11 @@ export const run: Command = {
   help,
   options: runOptions,
   takesCommand: true,
-  async run(given, surroundings) {
+  async run(given, context) {
     const request = readRunRequest('run', given)
-    const store = chooseSharedStore(given, surroundings.variables)
-    return interruptibly(surroundings.messages, `${request.label} was not taken`, async (interruption) => {
-      const { exitCode } = await runLocked(request, store, surroundings, interruption)
+    const store = chooseSharedStore(given, context.variables)
+    return interruptibly(context.messages, `${request.label} was not taken`, async (interruption) => {
+      const { exitCode } = await runLocked(request, store, context, interruption)
       return exitCode
     })
   },

@@ -3,8 +3,8 @@ import { messageOf, plainMessageOf } from '../../core/errors.ts'
 import { LeaseholdError, type Logger } from '../../index.ts'
 import { isLoopback } from '../../server/auth/origins.ts'
 import type { LeaseholdServer, TlsOptions, TokenOptions } from '../../server/index.ts'
-import { numberOption, type Given } from '../arguments.ts'
-import type { Command, Surroundings } from '../command.ts'
+import { numberOption, type ParsedArguments } from '../arguments.ts'
+import type { Command, CommandContext } from '../command.ts'
 import { signalExitCode, UsageError } from '../exit-codes.ts'
 import { Interruption, type EndingSignal } from '../interruption.ts'
 import { chooseStore, describeStore, storeUrlHelp } from '../stores/store.ts'
@@ -48,13 +48,13 @@ export const serve: Command = {
     help: { type: 'boolean', short: 'h' },
   },
   // Whoever does not read what a server says must not keep it from answering.
-  run: (given, surroundings) => surroundings.messages.withoutWaiting(() => runServer(given, surroundings)),
+  run: (given, context) => context.messages.withoutWaiting(() => runServer(given, context)),
 }
 
-async function runServer(given: Given, surroundings: Surroundings): Promise<number> {
+async function runServer(given: ParsedArguments, context: CommandContext): Promise<number> {
   const [more] = given.positionals
   if (more !== undefined) throw new UsageError(`serve takes options only; ${quoted(more)} is one word too many.`)
-  const { messages, variables } = surroundings
+  const { messages, variables } = context
   const { url } = chooseStore(given, variables)
   const tokensFile = given.texts.get('tokens') ?? (variables['LEASEHOLD_TOKENS'] || undefined)
   const interruption = new Interruption()
@@ -78,7 +78,7 @@ async function runServer(given: Given, surroundings: Surroundings): Promise<numb
 }
 
 async function start(
-  given: Given,
+  given: ParsedArguments,
   store: string,
   tokensFile: string | undefined,
   logger: Logger,
@@ -118,7 +118,7 @@ function endings(
 }
 
 /** A file that makes no sense changes nothing: those who could call before still can. */
-function readAgain(server: LeaseholdServer, file: string | undefined, messages: Surroundings['messages']): void {
+function readAgain(server: LeaseholdServer, file: string | undefined, messages: CommandContext['messages']): void {
   if (file === undefined) return messages.say('there are no tokens to read again')
   try {
     const tokens: readonly TokenOptions[] = readTokensFile(file)
@@ -129,7 +129,7 @@ function readAgain(server: LeaseholdServer, file: string | undefined, messages: 
   }
 }
 
-function tlsOf(given: Given): TlsOptions | undefined {
+function tlsOf(given: ParsedArguments): TlsOptions | undefined {
   const cert = given.texts.get('tls-cert')
   const key = given.texts.get('tls-key')
   if (cert === undefined && key === undefined) return undefined
@@ -145,7 +145,7 @@ function readPem(file: string): Buffer {
   }
 }
 
-function loggerTo(messages: Surroundings['messages']): Logger {
+function loggerTo(messages: CommandContext['messages']): Logger {
   return { debug: () => {}, info: () => {}, warn: (message) => messages.say(message) }
 }
 

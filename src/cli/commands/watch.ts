@@ -2,13 +2,21 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { plainMessageOf, worthRetrying } from '../../core/errors.ts'
 import type { Locks, LockInfo } from '../../index.ts'
 import { commonOptions, onlyName } from '../arguments.ts'
-import type { Command, Surroundings } from '../command.ts'
+import type { Command, CommandContext } from '../command.ts'
 import { everyLock, chooseSharedStore, isUnused, storeHelp, withLocks } from '../stores/store.ts'
 import { signalExitCode, UsageError } from '../exit-codes.ts'
-import { clockTime, describeRunner } from '../output/holder-text.ts'
+import { clockTime, runnerText } from '../output/holder-text.ts'
 import { Interruption } from '../interruption.ts'
 import { lockDocument } from '../output/lock-document.ts'
-import { kindHelp, kindOption, nameOf, readTarget, shownName, type LockName, type Target } from '../output/lock-name.ts'
+import {
+  kindHelp,
+  kindOption,
+  lockNameOf,
+  readTarget,
+  shownName,
+  type LockName,
+  type Target,
+} from '../output/lock-name.ts'
 import { printableJson } from '../output/terminal-text.ts'
 
 const lookEveryMs = 1000
@@ -35,26 +43,26 @@ export const watch: Command = {
   summary: 'show changes of a lock, or of all',
   help,
   options: { ...commonOptions, ...kindOption, all: { type: 'boolean' }, json: { type: 'boolean' } },
-  async run(given, surroundings) {
+  async run(given, context) {
     const isAll = given.flags.has('all')
     if (isAll && given.positionals.length > 0) throw new UsageError('watch takes a NAME or --all, not both.')
     if (isAll && given.texts.has('kind')) throw new UsageError('watch --all shows locks of every kind.')
     if (!isAll && given.positionals.length === 0) throw new UsageError('watch needs the NAME of a lock, or --all.')
     const target = isAll ? undefined : readTarget(given, onlyName(given, 'watch'))
     const show = given.flags.has('json') ? showDocument : showState
-    const { url } = chooseSharedStore(given, surroundings.variables)
+    const { url } = chooseSharedStore(given, context.variables)
     const interruption = new Interruption()
-    const connect: Surroundings['connect'] = (...where) => interruption.during(surroundings.connect(...where))
-    const lookPatiently = patientLook(target, interruption, surroundings)
+    const connect: CommandContext['connect'] = (...where) => interruption.during(context.connect(...where))
+    const lookPatiently = patientLook(target, interruption, context)
     let before: ReadonlyMap<string, LockInfo> = new Map()
     try {
       while (interruption.by === undefined) {
         // A store that nobody has used yet has no file to look at: that of the first one who does is opened then.
         const wasUnused = isUnused(url)
-        await withLocks(given, { ...surroundings, connect }, {}, async (locks) => {
+        await withLocks(given, { ...context, connect }, {}, async (locks) => {
           while (interruption.by === undefined && isUnused(url) === wasUnused) {
             const after = (await lookPatiently(locks)) ?? before
-            for (const lock of changed(before, after)) surroundings.print(`${show(target ?? nameOf(lock), lock)}\n`)
+            for (const lock of changed(before, after)) context.print(`${show(target ?? lockNameOf(lock), lock)}\n`)
             before = after
             await pause(lookEveryMs, undefined, { signal: interruption.signal }).catch(() => {})
           }
@@ -74,7 +82,7 @@ export const watch: Command = {
 function patientLook(
   target: Target | undefined,
   interruption: Interruption,
-  { messages }: Surroundings,
+  { messages }: CommandContext,
 ): (locks: Locks) => Promise<Map<string, LockInfo> | undefined> {
   let state: 'new' | 'there' | 'away' = 'new'
   return async (locks) => {
@@ -118,7 +126,7 @@ function showState(called: LockName, { holders, waiters }: LockInfo): string {
   const now = new Date()
   const held = holders.map(({ runner, fence, range }) => {
     const which = range === undefined ? '' : `, bytes ${range.start} to ${range.end},`
-    return `held by ${describeRunner(runner)}${which} with fence ${fence}`
+    return `held by ${runnerText(runner)}${which} with fence ${fence}`
   })
   const waiting = waiters.length === 0 ? [] : [`${waiters.length} waiting`]
   return `${clockTime(now, now)} ${shownName(called)}: ${[...held, ...waiting].join(', ') || 'free'}`

@@ -3,7 +3,7 @@ import type { ClaimInfo } from '../../index.ts'
 import { printable } from './terminal-text.ts'
 
 /** Who holds or held a lock, for people: `runner_… (alice running make, host build-7, pid 4711)`. */
-export function describeRunner({ id, host, pid, metadata }: ClaimInfo['runner']): string {
+export function runnerText({ id, host, pid, metadata }: ClaimInfo['runner']): string {
   const user = typeof metadata?.['user'] === 'string' ? metadata['user'] : undefined
   const command = typeof metadata?.['command'] === 'string' ? `running ${metadata['command']}` : undefined
   const who = [user, command].filter((part) => part !== undefined).join(' ')

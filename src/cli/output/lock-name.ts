@@ -1,6 +1,6 @@
 import { splitStoreKey } from '../../core/contract/scope.ts'
 import { byteRange, inode, issue, named, path, type Scope } from '../../index.ts'
-import type { Given, OptionTable } from '../arguments.ts'
+import type { ParsedArguments, OptionTable } from '../arguments.ts'
 import { printable, quoted } from './terminal-text.ts'
 import { UsageError } from '../exit-codes.ts'
 
@@ -28,19 +28,19 @@ export const kindHelp =
   '  --kind KIND         what NAME is: path, inode, issue or range (INODE:START-END, END not included); else a name'
 
 /** What `name` means with the `--kind` that was given. */
-export function readTarget(given: Given, name: string): Target {
+export function readTarget(given: ParsedArguments, name: string): Target {
   return targetOf(readKind(given), name)
 }
 
 /** The target of that kind. A path is called by its normal form. */
 export function targetOf(kind: Kind, name: string): Target {
   const scope = scopeOf(kind, name)
-  const called = nameOf(scope)
+  const called = lockNameOf(scope)
   return { ...called, scope, label: labelOf(called) }
 }
 
 /** How to name a lock by its key, with or without the namespace, and by its range if that is meant. */
-export function nameOf({ key, range }: Pick<Scope, 'key' | 'range'>): LockName {
+export function lockNameOf({ key, range }: Pick<Scope, 'key' | 'range'>): LockName {
   // A scope's own key begins with its kind, and no namespace has a colon.
   const scopeKey = /^\w+:/.test(key) ? key : (splitStoreKey(key)?.scopeKey ?? key)
   const split = scopeKey.indexOf(':')
@@ -59,7 +59,7 @@ function labelOf({ kind, name }: LockName): string {
   return kind === 'name' ? quoted(name) : printable(`${kind} ${name}`)
 }
 
-function readKind(given: Given): Kind {
+function readKind(given: ParsedArguments): Kind {
   const text = given.texts.get('kind') ?? 'name'
   const kind = kinds.find((each) => each === text)
   if (kind !== undefined) return kind

@@ -14,13 +14,13 @@ import type { StoreIdentity } from '../../api/stores/store-url.ts'
 import { messageOf } from '../../core/errors.ts'
 import { splitStoreKey } from '../../core/contract/scope.ts'
 import type { LeaseProof } from '../../index.ts'
-import type { Given } from '../arguments.ts'
+import type { ParsedArguments } from '../arguments.ts'
 import { OutputError, UsageError } from '../exit-codes.ts'
 import { identifyStores } from './store.ts'
 import { quoted } from '../output/terminal-text.ts'
 
 /** The file by which one command leaves a lock to another. */
-export function proofFile(given: Given, command: string): string {
+export function proofFile(given: ParsedArguments, command: string): string {
   const file = given.texts.get('proof') ?? ''
   if (file !== '') return file
   throw new UsageError(

@@ -1,6 +1,6 @@
 import { LeaseholdError, type Locks } from '../../index.ts'
-import type { Given } from '../arguments.ts'
-import type { Surroundings } from '../command.ts'
+import type { ParsedArguments } from '../arguments.ts'
+import type { CommandContext } from '../command.ts'
 import type { ReadProof } from './proof-file.ts'
 import { chooseSharedStore, describeStore, refuseMissing, identifyStores, storesIn } from './store.ts'
 import { quoted } from '../output/terminal-text.ts'
@@ -12,8 +12,8 @@ export const proofStoreHelp = `  --store URL         that of the proof, and need
 /** Opens the locks that a proof is of, for `work`, and closes them after it. Throws if other ones are asked for. */
 export async function withLocksOf<Result>(
   read: ReadProof,
-  given: Given,
-  { variables, connect }: Surroundings,
+  given: ParsedArguments,
+  { variables, connect }: CommandContext,
   work: (locks: Locks) => Promise<Result>,
 ): Promise<Result> {
   const { namespace } = read
@@ -35,7 +35,7 @@ export async function withLocksOf<Result>(
  * The URL that is configured if there is one, and it must name the store of the proof; else the one in the proof. What this
  * user's variables and files hold for a store they configured, such as a token, is for no other one.
  */
-function storeUrlOf({ store }: ReadProof, given: Given, variables: Surroundings['variables']): string {
+function storeUrlOf({ store }: ReadProof, given: ParsedArguments, variables: CommandContext['variables']): string {
   const { url } = chooseSharedStore(given, variables)
   if (store === undefined || identifyStores(url).url === store.url) return url
   const its = describeStore(store.url)
@@ -60,7 +60,7 @@ function storeUrlOf({ store }: ReadProof, given: Given, variables: Surroundings[
 }
 
 /** Whether whoever opens a store may send it what the user's variables and files hold: a token, a password. */
-function takesCredentials(url: string, variables: Surroundings['variables']): boolean {
+function takesCredentials(url: string, variables: CommandContext['variables']): boolean {
   return storesIn(url).some((each) => {
     const [scheme = ''] = each.split(':')
     if (scheme === 'http' || scheme === 'https') return Boolean(variables['LEASEHOLD_TOKEN'])
@@ -72,7 +72,7 @@ function takesCredentials(url: string, variables: Surroundings['variables']): bo
 const withoutCredentials = new Set(['sqlite', 'redis', 'rediss', 'redis-cluster', 'rediss-cluster', 'etcd', 'etcds'])
 
 /** Whether the store says that the lock is no longer ours. */
-export function isOver(error: unknown): boolean {
+export function isProofSpent(error: unknown): boolean {
   return error instanceof LeaseholdError && error.code === 'NOT_HELD'
 }
 

@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs'
 import { livesInThread, storeFile } from '../../api/stores/connect-driver.ts'
 import { redactedUrl } from '../../core/contract/redaction.ts'
 import { LeaseholdError, type ConnectOptions, type Locks, type LockInfo } from '../../index.ts'
-import type { Given } from '../arguments.ts'
-import type { Surroundings } from '../command.ts'
+import type { ParsedArguments } from '../arguments.ts'
+import type { CommandContext } from '../command.ts'
 import { printable } from '../output/terminal-text.ts'
 import { UsageError } from '../exit-codes.ts'
 import { parseQuorum, identifyStore, type StoreIdentity } from '../../api/stores/store-url.ts'
@@ -24,14 +24,14 @@ export const storeHelp = `${storeUrlHelp}
 const defaultUrl = 'sqlite:'
 
 /** The store and namespace that options, else variables, name. */
-export function chooseStore(given: Given, variables: Surroundings['variables']): StoreChoice {
+export function chooseStore(given: ParsedArguments, variables: CommandContext['variables']): StoreChoice {
   const url = given.texts.get('store') ?? (variables['LEASEHOLD_STORE'] || defaultUrl)
   const namespace = given.texts.get('namespace') ?? (variables['LEASEHOLD_NAMESPACE'] || 'default')
   return { url: absolute(url), namespace }
 }
 
 /** The same for commands whose locks others are to see. */
-export function chooseSharedStore(given: Given, variables: Surroundings['variables']): StoreChoice {
+export function chooseSharedStore(given: ParsedArguments, variables: CommandContext['variables']): StoreChoice {
   const choice = chooseStore(given, variables)
   if (!livesInThread(choice.url)) return choice
   throw new UsageError(
@@ -70,8 +70,8 @@ export function refuseMissing(url: string): void {
  * that nobody has used yet is looked at as an empty one.
  */
 export async function withLocks<Result>(
-  given: Given,
-  { variables, connect }: Surroundings,
+  given: ParsedArguments,
+  { variables, connect }: CommandContext,
   options: ConnectOptions,
   work: (locks: Locks) => Promise<Result>,
 ): Promise<Result> {

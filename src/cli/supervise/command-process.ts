@@ -9,7 +9,7 @@ import { markVariable, marksInside, newMark } from './run-mark.ts'
 import { startWatchdog, type Watchdog } from './watchdog.ts'
 
 /** How a command ended. */
-export interface Ending {
+export interface ProcessExit {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
 }
@@ -37,7 +37,7 @@ const killedWithinMs = 3000
  */
 export class CommandProcess implements Disposable {
   readonly family: ProcessFamily
-  readonly ended: Promise<Ending>
+  readonly ended: Promise<ProcessExit>
   /** Called when this process goes on after it was stopped, before the command does. */
   resumed: (() => void) | undefined
   readonly #child: ChildProcess
@@ -58,7 +58,7 @@ export class CommandProcess implements Disposable {
       const child = controlGroup === undefined ? spawnIt() : controlGroup.startIn(spawnIt)
       const leader = leaderOf(child)
       if (leader !== undefined) watchdog.guard(leader, !isShared)
-      const ended = new Promise<Ending>((resolve) => {
+      const ended = new Promise<ProcessExit>((resolve) => {
         child.once('exit', (code, signal) => resolve({ code, signal }))
       })
       await new Promise<void>((resolve, reject) => {
@@ -73,7 +73,7 @@ export class CommandProcess implements Disposable {
     }
   }
 
-  private constructor(child: ChildProcess, ended: Promise<Ending>, traits: FamilyTraits, watchdog: Watchdog) {
+  private constructor(child: ChildProcess, ended: Promise<ProcessExit>, traits: FamilyTraits, watchdog: Watchdog) {
     this.#child = child
     this.#isShared = !traits.ownsSession
     this.#watchdog = watchdog

@@ -1,8 +1,8 @@
 import { durationMs, formatDuration } from '../../core/time/duration.ts'
 import { systemEnvironment } from '../../core/time/environment.ts'
 import type { Lease, Locks } from '../../index.ts'
-import type { Surroundings } from '../command.ts'
-import { CommandProcess, type Ending } from './command-process.ts'
+import type { CommandContext } from '../command.ts'
+import { CommandProcess, type ProcessExit } from './command-process.ts'
 import { exitCodes, signalExitCode, startFailureExitCode } from '../exit-codes.ts'
 import type { Interruption } from '../interruption.ts'
 import { LeaseWatch, isLongestHold } from './lease-watch.ts'
@@ -20,20 +20,20 @@ const heldLongest = '--max-hold is near'
 interface Holding {
   readonly request: RunRequest
   readonly store: StoreChoice
-  readonly surroundings: Surroundings
+  readonly context: CommandContext
   readonly interruption: Interruption
 }
 
 /** How a time of holding ended. */
-export interface Held {
+export interface HoldResult {
   readonly exitCode: number
   /** The command was stopped because of the lease, or ended too late. Its own exit code may be the same. */
   readonly isLost: boolean
 }
 
 /** Runs the command while the lease is held and lets the lease go. */
-export async function holdDuring(lease: Lease, locks: Locks, holding: Holding): Promise<Held> {
-  const { request, surroundings, interruption } = holding
+export async function holdDuring(lease: Lease, locks: Locks, holding: Holding): Promise<HoldResult> {
+  const { request, context, interruption } = holding
   try {
     // Whoever interrupts a grant has reached no command, and wants none to be started.
     if (interruption.by !== undefined) throw new Error('interrupted')
@@ -41,23 +41,23 @@ export async function holdDuring(lease: Lease, locks: Locks, holding: Holding): 
     // It may have been lost since it was granted: while we waited, or were suspended. Then nothing may begin.
     if (!lease.held) {
       const why = lease.loss?.reason ?? 'expired'
-      surroundings.messages.say(`the lease on ${request.label} was lost before the command began: ${why}.`)
+      context.messages.say(`the lease on ${request.label} was lost before the command began: ${why}.`)
       return { exitCode: exitCodes.leaseLost, isLost: true }
     }
     const command = await start(lease, locks, holding)
     if (typeof command === 'number') return { exitCode: command, isLost: false }
     return await follow(command, lease, locks, holding)
   } finally {
-    await release(lease, request.label, surroundings.messages.say)
+    await release(lease, request.label, context.messages.say)
   }
 }
 
 /** A holder whose Leasehold was killed may have left processes: on this machine, those end before ours begins. */
 async function letSweepsFinish(lease: Lease, holding: Holding): Promise<void> {
-  const { request, surroundings, interruption } = holding
+  const { request, context, interruption } = holding
   if (await sweepsFinished(tagOf(lease, holding), interruption.signal)) return
   if (interruption.by !== undefined) throw new Error('interrupted')
-  surroundings.messages.say(
+  context.messages.say(
     `processes that the holder of ${request.label} before us left on this machine have not ended: only the fence protects`,
   )
 }
@@ -68,7 +68,7 @@ function tagOf(lease: Lease, { store }: Holding): string {
 
 /** The command running, or the exit code if the system would not start it. */
 async function start(lease: Lease, locks: Locks, holding: Holding): Promise<CommandProcess | number> {
-  const { request, surroundings } = holding
+  const { request, context } = holding
   const variables = commandEnvironment(lease, locks, holding)
   try {
     return await CommandProcess.start({
@@ -79,7 +79,7 @@ async function start(lease: Lease, locks: Locks, holding: Holding): Promise<Comm
     })
   } catch (error) {
     const failure = error as NodeJS.ErrnoException
-    surroundings.messages.say(`cannot run ${quoted(request.command)}: ${describeStartFailure(failure)}`)
+    context.messages.say(`cannot run ${quoted(request.command)}: ${describeStartFailure(failure)}`)
     return startFailureExitCode(failure)
   }
 }
@@ -90,9 +90,9 @@ function describeStartFailure({ code, message }: NodeJS.ErrnoException): string 
 }
 
 /** What the command is told. Never the claim's id: whoever knows it can release the lock. */
-function commandEnvironment(lease: Lease, locks: Locks, { request, store, surroundings }: Holding): NodeJS.ProcessEnv {
+function commandEnvironment(lease: Lease, locks: Locks, { request, store, context }: Holding): NodeJS.ProcessEnv {
   return {
-    ...surroundings.variables,
+    ...context.variables,
     LEASEHOLD_FENCE: String(lease.fence),
     LEASEHOLD_NAME: request.name,
     LEASEHOLD_NAMESPACE: locks.namespace,
@@ -101,9 +101,9 @@ function commandEnvironment(lease: Lease, locks: Locks, { request, store, surrou
   }
 }
 
-async function follow(command: CommandProcess, lease: Lease, locks: Locks, holding: Holding): Promise<Held> {
-  const { request, surroundings, interruption } = holding
-  const { say } = surroundings.messages
+async function follow(command: CommandProcess, lease: Lease, locks: Locks, holding: Holding): Promise<HoldResult> {
+  const { request, context, interruption } = holding
+  const { say } = context.messages
   const { ttlMs } = lease.toJSON()
   const { maxHold } = request.acquire
   const maxHoldMs = maxHold === undefined ? undefined : durationMs(maxHold, 'maxHold')
@@ -178,7 +178,7 @@ function lost(lease: Lease, watch: LeaseWatch, { label }: RunRequest, say: (mess
   return exitCodes.leaseLost
 }
 
-function exitCodeOfEnding({ code, signal }: Ending): number {
+function exitCodeOfEnding({ code, signal }: ProcessExit): number {
   return signal === null ? (code ?? exitCodes.internal) : signalExitCode(signal)
 }
 

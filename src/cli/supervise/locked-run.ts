@@ -1,6 +1,6 @@
 import path from 'node:path'
-import type { Surroundings } from '../command.ts'
-import { holdDuring, type Held } from './hold.ts'
+import type { CommandContext } from '../command.ts'
+import { holdDuring, type HoldResult } from './hold.ts'
 import type { Interruption } from '../interruption.ts'
 import type { RunRequest } from './run-request.ts'
 import type { StoreChoice } from '../stores/store.ts'
@@ -13,10 +13,10 @@ const closeMaxMs = 1000
 export async function runLocked(
   request: RunRequest,
   store: StoreChoice,
-  surroundings: Surroundings,
+  context: CommandContext,
   interruption: Interruption,
-): Promise<Held> {
-  const connecting = surroundings.connect(store.url, {
+): Promise<HoldResult> {
+  const connecting = context.connect(store.url, {
     namespace: store.namespace,
     metadata: describeOurselves(request),
     allowForce: request.acquire.onConflict === 'force',
@@ -24,9 +24,9 @@ export async function runLocked(
   })
   const locks = await interruption.during(connecting)
   try {
-    return await surroundings.messages.withoutWaiting(async () => {
-      const lease = await takeVisibly(locks, request, surroundings, interruption)
-      return holdDuring(lease, locks, { request, store, surroundings, interruption })
+    return await context.messages.withoutWaiting(async () => {
+      const lease = await takeVisibly(locks, request, context, interruption)
+      return holdDuring(lease, locks, { request, store, context, interruption })
     })
   } finally {
     await Promise.race([locks.close(), new Promise((resolve) => setTimeout(resolve, closeMaxMs).unref())])

@@ -6,7 +6,7 @@ import {
   numberOption,
   onlyName,
   someTime,
-  type Given,
+  type ParsedArguments,
   type OptionTable,
 } from '../arguments.ts'
 import { kindOption, readTarget, type Target } from '../output/lock-name.ts'
@@ -14,7 +14,7 @@ import { quoted } from '../output/terminal-text.ts'
 import { UsageError } from '../exit-codes.ts'
 
 /** Which lock is wanted, and how. */
-export interface Wanted extends Target {
+export interface LockRequest extends Target {
   readonly acquire: AcquireOptions
   /** Held together with others that share it too. */
   readonly shared: boolean
@@ -27,7 +27,7 @@ export interface Wanted extends Target {
 }
 
 /** What `leasehold run`, or another command that runs one, was asked to do. */
-export interface RunRequest extends Wanted {
+export interface RunRequest extends LockRequest {
   readonly command: string
   readonly commandArguments: readonly string[]
   readonly killAfterMs: number
@@ -61,10 +61,13 @@ export const conflictHelp = `  --on-conflict WHAT  wait, fail, steal-stale, pree
 const killAfterDefaultMs = 5000
 
 /** Reads the arguments of `word`, `run` for one. */
-export function readRunRequest(word: string, given: Given & { readonly command: readonly string[] }): RunRequest {
+export function readRunRequest(
+  word: string,
+  given: ParsedArguments & { readonly command: readonly string[] },
+): RunRequest {
   const { name, command } = nameAndCommand(word, given)
   return {
-    ...readWanted(word, name, given),
+    ...readLockRequest(word, name, given),
     command: command[0] as string,
     commandArguments: command.slice(1),
     killAfterMs: durationOption(given, 'kill-after', anyTime) ?? killAfterDefaultMs,
@@ -72,7 +75,7 @@ export function readRunRequest(word: string, given: Given & { readonly command: 
 }
 
 /** Reads how a lock is wanted. What is senseless in every store is refused here, before one is opened. */
-export function readWanted(word: string, name: string, given: Given): Wanted {
+export function readLockRequest(word: string, name: string, given: ParsedArguments): LockRequest {
   const ttl = durationOption(given, 'ttl', someTime)
   const isPatient = !given.flags.has('no-wait')
   if (!isPatient && given.texts.has('wait'))
@@ -111,14 +114,14 @@ export function readWanted(word: string, name: string, given: Given): Wanted {
   }
 }
 
-function readStrategy(given: Given): ConflictStrategy | undefined {
+function readStrategy(given: ParsedArguments): ConflictStrategy | undefined {
   const text = given.texts.get('on-conflict')
   const strategy = strategies.find((each) => each === text)
   if (text === undefined || strategy !== undefined) return strategy
   throw new UsageError(`--on-conflict is ${quoted(text)}. Use one of ${strategies.join(', ')}.`)
 }
 
-function readPriority(given: Given): AcquireOptions['priority'] {
+function readPriority(given: ParsedArguments): AcquireOptions['priority'] {
   const text = given.texts.get('priority')
   const word = priorityWords.find((each) => each === text)
   return word ?? numberOption(given, 'priority', { from: -1000, to: 1000 })
@@ -127,7 +130,7 @@ function readPriority(given: Given): AcquireOptions['priority'] {
 /** `NAME -- COMMAND`, or `-- NAME -- COMMAND` for a name that begins with a dash. */
 function nameAndCommand(
   word: string,
-  given: Given & { readonly command: readonly string[] },
+  given: ParsedArguments & { readonly command: readonly string[] },
 ): {
   name: string
   command: readonly string[]

@@ -1,9 +1,9 @@
 import { userInfo } from 'node:os'
 import type { Lease, Locks, LockInfo } from '../../index.ts'
-import type { Surroundings } from '../command.ts'
-import { describeRunner, describeSince } from '../output/holder-text.ts'
+import type { CommandContext } from '../command.ts'
+import { runnerText, describeSince } from '../output/holder-text.ts'
 import type { Interruption } from '../interruption.ts'
-import type { Wanted } from './run-request.ts'
+import type { LockRequest } from './run-request.ts'
 import { formatDuration } from '../../core/time/duration.ts'
 import type { Target } from '../output/lock-name.ts'
 import type { Messages } from '../output/messages.ts'
@@ -20,14 +20,14 @@ export function userName(): { user?: string } {
 /** Takes the lock, and says on standard error whom it waits for and whom it took over from. */
 export async function takeVisibly(
   locks: Locks,
-  wanted: Wanted,
-  { messages }: Surroundings,
+  wanted: LockRequest,
+  { messages }: CommandContext,
   { signal }: Interruption,
 ): Promise<Lease> {
   const report = wanted.quiet ? undefined : new WaitingReport(locks, wanted, messages)
   const takeover = locks.on('takeover', ({ after }) => {
     report?.granted()
-    const who = describeRunner(after.runner)
+    const who = runnerText(after.runner)
     messages.say(`the holder before did not let go (${after.how}): ${who}. Its work may be half done.`)
   })
   try {
@@ -41,7 +41,7 @@ export async function takeVisibly(
 }
 
 /** Alone, together with others, or as one of so many. */
-function take(locks: Locks, wanted: Wanted, signal: AbortSignal): Promise<Lease> {
+function take(locks: Locks, wanted: LockRequest, signal: AbortSignal): Promise<Lease> {
   const { scope, shared, permits } = wanted
   const options = { ...wanted.acquire, signal }
   if (permits !== undefined) return locks.semaphore(scope, permits).acquire(options)
@@ -127,5 +127,5 @@ function describeWait({ label }: Target, lock: LockInfo | null, ahead: number, n
   if (holder === undefined) return `waiting for ${label}, ${place}`
   const more = others.length === 0 ? '' : ` and ${others.length} more`
   const since = describeSince(holder.acquiredAt ?? holder.enteredAt, now)
-  return `waiting for ${label}, ${place}; held by ${describeRunner(holder.runner)}${more} since ${since}`
+  return `waiting for ${label}, ${place}; held by ${runnerText(holder.runner)}${more} since ${since}`
 }

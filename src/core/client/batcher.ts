@@ -2,60 +2,60 @@ import { keyOf, urgencyOf } from '../contract/requests.ts'
 import type { LockDriver, Request, ClaimStatus } from '../contract/driver.ts'
 import type { Environment, Timer } from '../time/environment.ts'
 import { clientClosed, type LeaseholdError } from '../errors.ts'
-import { errorOf, faultOf, type Fault } from '../contract/limits.ts'
+import { limitError, limitFault, type RequestFault } from '../contract/limits.ts'
 import { checkedAnswer, malformed } from '../contract/status-check.ts'
 
-/** Whoever made a request. `answered` is called once, with the times just before it was sent and when the answer came. */
+/** The maker of a request. `answered` is called once, with the times just before sending and when the answer came. */
 export interface Requester {
   answered(request: Request, status: ClaimStatus, sentAt: number, at: number): void
 }
 
 /** A request that is not sent, because it is out of limits. */
-interface Refused extends Pending {
-  readonly fault: Fault
+interface OutOfLimits extends PendingRequest {
+  readonly fault: RequestFault
 }
 
 /** What one `send` is made of, in order of its keys. */
 interface Batch {
-  readonly pending: readonly Pending[]
+  readonly pending: readonly PendingRequest[]
   /** The same in the order asked. */
-  readonly asked: readonly Pending[]
-  /** Whether its keys are in `#busy`. */
+  readonly asked: readonly PendingRequest[]
+  /** Whether the keys of the batch are in `#busy`. */
   listed: boolean
 }
 
-/** So many are sent in the middle of a turn: the store is at work on them while the next are made. */
+/** So many requests are sent before the turn is over: the store works on them while the next are made. */
 const requestsWorthStarting = 250
 /** The longest that a request is held back by requests of other claims of its key. */
 const heldBackMaxMs = 1000
 
 /**
- * Gathers what one turn of the event loop asks for and sends it in one `send`, sorted by key; if it is very much, in
- * several. Requests arrive in order whatever connections the driver uses: while a key has a request under way, the next
- * one for that key is held back.
+ * Gathers the requests of one turn of the event loop and sends them in one `send`, sorted by key; if there are very many,
+ * in several. The requests of a key arrive in order whatever connections the driver uses: while one is under way, the
+ * next is held back.
  *
  * A request that the store does not answer must not cost other claims of its key their leases. So a renewal or a release
- * is held back only for a part of its lease (`overtakesAt`). Then it is sent beside what is under way, unless that is a
- * request of the same claim: the requests of one claim always arrive in order. Claims never overtake, so that those of one
- * key keep their places.
+ * is held back only for a part of its lease (`overtakesAt`), and is then sent beside the request under way, unless both
+ * are of the same claim: the requests of one claim always arrive in order. Claims never overtake, so that the claims of a
+ * key keep their order.
  *
  * A request that is out of the store's limits is refused here and never sent.
  */
 export class Batcher {
   readonly #driver: Pick<LockDriver, 'send' | 'supports'>
   readonly #environment: Environment
-  #gathered: Pending[] = []
-  /** Out of limits: answered with the next batch. */
-  #refused: Refused[] = []
+  #gathered: PendingRequest[] = []
+  /** Requests out of limits, answered with the next batch. */
+  #refused: OutOfLimits[] = []
   #flushing = false
-  /** Keys with a request under way, and what waits for them. Listed only when there is more to send meanwhile. */
-  readonly #busy = new Map<string, Pending[] | undefined>()
+  /** Keys with a request under way, and the requests held back by it. Filled only when there is more to send meanwhile. */
+  readonly #busy = new Map<string, PendingRequest[] | undefined>()
   #underWay = 0
   /** Batches under way whose keys are not in `#busy` yet. */
   #unlisted: Batch[] = []
   /** Batches under way whose keys are in `#busy`. */
   #listed: Batch[] = []
-  /** How many batches more than one are under way for a key. Empty but for stores that do not answer. */
+  /** How many batches beyond the first are under way for a key. Empty unless the store does not answer. */
   readonly #overtaken = new Map<string, number>()
   #overtaking: Timer | undefined
   #overtakingAt = Infinity
@@ -80,12 +80,12 @@ export class Batcher {
       overtakesAt: -1,
       status: undefined,
     }
-    const fault = faultOf(request, this.#driver.supports)
+    const fault = limitFault(request, this.#driver.supports)
     if (fault !== undefined) {
       this.#refused.push({ ...pending, fault })
       return this.#flushSoon()
     }
-    // An array that is made with its first member has no room for sixteen more: most have no more.
+    // An array made with its first member reserves no room for sixteen more: most batches have one request.
     if (this.#gathered.length === 0) this.#gathered = [pending]
     else this.#gathered.push(pending)
     // Renewals are in no hurry: the larger their batches, the less they cost.
@@ -108,7 +108,7 @@ export class Batcher {
     }
   }
 
-  /** Sends nothing more. Whoever asks for something is told that its outcome is not known. */
+  /** Sends nothing more. Requests not sent yet are answered `unknown` with CLOSED. */
   close(): void {
     this.#closed = true
     this.#disarm()
@@ -133,7 +133,7 @@ export class Batcher {
     const ready = this.#underWay === 0 ? gathered : this.#freeAmong(gathered)
     if (ready.length === 0) return
     if (ready.length === 1) return this.#send(ready, ready)
-    // Nearly in this order already, so that sorting takes one pass.
+    // The requests are nearly in this order already, so sorting takes one pass.
     const asked = ready.toSorted(byNumber)
     ready.sort(byKey)
     const isOneBatch = ready.length <= requestsPerBatchMax && ready.every(({ request }) => urgencyOf(request) === 0)
@@ -146,12 +146,12 @@ export class Batcher {
   #answerRefused(): void {
     const at = this.#environment.now()
     for (const { request, requester, fault } of this.#refused.splice(0)) {
-      requester.answered(request, { state: 'unknown', error: errorOf(fault) }, Math.floor(at), at)
+      requester.answered(request, { state: 'unknown', error: limitError(fault) }, Math.floor(at), at)
     }
     this.#notifyIfIdle()
   }
 
-  #refuse(gathered: readonly Pending[]): void {
+  #refuse(gathered: readonly PendingRequest[]): void {
     const at = this.#environment.now()
     const status: ClaimStatus = { state: 'unknown', error: clientClosed() }
     for (const { request, requester } of gathered) requester.answered(request, status, Math.floor(at), at)
@@ -159,8 +159,8 @@ export class Batcher {
     this.#notifyIfIdle()
   }
 
-  /** Those whose key has nothing under way; the others wait for that. */
-  #freeAmong(gathered: readonly Pending[]): Pending[] {
+  /** The requests whose key has nothing under way. The others are held back. */
+  #freeAmong(gathered: readonly PendingRequest[]): PendingRequest[] {
     for (const batch of this.#unlisted) {
       batch.listed = true
       this.#listed.push(batch)
@@ -170,14 +170,14 @@ export class Batcher {
     return gathered.filter((pending) => this.#isFree(pending))
   }
 
-  #isFree(pending: Pending): boolean {
+  #isFree(pending: PendingRequest): boolean {
     const waiting = this.#busy.get(pending.key)
     if (waiting !== undefined) waiting.push(pending)
     else if (this.#busy.has(pending.key)) this.#busy.set(pending.key, [pending])
     else return true
     const { request } = pending
     if (request.op !== 'claim') {
-      // Whole milliseconds: requests of one turn are looked at together.
+      // Whole milliseconds, so that the requests of one turn overtake together.
       pending.overtakesAt = Math.ceil(this.#environment.now() + heldBackMs(request))
       this.#overtakeAt(pending.overtakesAt)
     }
@@ -197,13 +197,13 @@ export class Batcher {
     this.#overtakingAt = Infinity
   }
 
-  /** Sends what has been held back for long enough and follows no unanswered request of its own claim. */
+  /** Sends the requests that were held back for long enough and follow no unanswered request of their own claim. */
   readonly #overtake = (): void => {
     this.#disarm()
     const now = this.#environment.now()
     const unanswered = new Set<string>()
     for (const { pending } of this.#listed) for (const { request } of pending) unanswered.add(orderingNameOf(request))
-    const ready: Pending[] = []
+    const ready: PendingRequest[] = []
     let nextAt = Infinity
     for (const [key, waiting] of this.#busy) {
       if (waiting === undefined) continue
@@ -228,13 +228,13 @@ export class Batcher {
 
   /** Whether a request of the key that is not younger than number `last` has no answer yet. */
   #isUnanswered(key: string, last: number): boolean {
-    const isIt = (pending: Pending): boolean => pending.key === key && pending.number <= last
-    if (this.#gathered.some(isIt) || this.#busy.get(key)?.some(isIt) === true) return true
-    return [this.#unlisted, this.#listed].some((batches) => batches.some(({ pending }) => pending.some(isIt)))
+    const isMeant = (pending: PendingRequest): boolean => pending.key === key && pending.number <= last
+    if (this.#gathered.some(isMeant) || this.#busy.get(key)?.some(isMeant) === true) return true
+    return [this.#unlisted, this.#listed].some((batches) => batches.some(({ pending }) => pending.some(isMeant)))
   }
 
   /** `overtaking`: other batches under way have the same keys. */
-  #send(pending: readonly Pending[], asked: readonly Pending[], overtaking = false): void {
+  #send(pending: readonly PendingRequest[], asked: readonly PendingRequest[], overtaking = false): void {
     const batch: Batch = { pending, asked, listed: overtaking }
     const requests = pending.map(({ request }) => request)
     if (overtaking) {
@@ -244,7 +244,7 @@ export class Batcher {
     this.#underWay += 1
     // Start the clock before sending: a slow reply must shorten the lease we trust. So does rounding down.
     const sentAt = Math.floor(this.#environment.now())
-    // Not awaited: for one lock by itself, promises take longer than the rest.
+    // Not awaited: for a single lock, promises take longer than all the rest.
     this.#begin(requests).then(
       (statuses) => this.#answered(batch, statuses, sentAt, undefined),
       (error: unknown) => this.#answered(batch, [], sentAt, error),
@@ -262,19 +262,19 @@ export class Batcher {
 
   #answered(batch: Batch, statuses: readonly ClaimStatus[], sentAt: number, failure: unknown): void {
     const { pending } = batch
-    const error = failure ?? unlessWhole(statuses, pending)
+    const error = failure ?? countError(statuses, pending)
     this.#underWay -= 1
     const at = this.#environment.now()
     takeOut(batch.listed ? this.#listed : this.#unlisted, batch)
     if (batch.listed) for (const key of keysOf(batch)) this.#free(key)
     for (let index = 0; index < pending.length; index += 1) {
-      const each = pending[index] as Pending
-      each.status =
+      const answered = pending[index] as PendingRequest
+      answered.status =
         error === undefined
-          ? checkedAnswer(statuses[index], each.request, this.#driver.supports)
+          ? checkedAnswer(statuses[index], answered.request, this.#driver.supports)
           : { state: 'unknown', error }
     }
-    // In the order asked, and not in that of the keys: of two grants the one that was asked for first is told first.
+    // Answered in the order asked, not in that of the keys: of two grants the one asked for first is told first.
     for (const { request, requester, status } of batch.asked) {
       requester.answered(request, status as ClaimStatus, sentAt, at)
     }
@@ -293,11 +293,11 @@ export class Batcher {
   /** A batch of this key has been answered. */
   #free(key: string): void {
     const waiting = this.#busy.get(key)
-    const others = this.#overtaken.size === 0 ? undefined : this.#overtaken.get(key)
-    if (others !== undefined) {
-      if (others === 1) this.#overtaken.delete(key)
-      else this.#overtaken.set(key, others - 1)
-      // The answer may have been what the next request of its claim was held back by.
+    const otherBatches = this.#overtaken.size === 0 ? undefined : this.#overtaken.get(key)
+    if (otherBatches !== undefined) {
+      if (otherBatches === 1) this.#overtaken.delete(key)
+      else this.#overtaken.set(key, otherBatches - 1)
+      // The next request of the answered claim may have been held back by this one.
       if (waiting !== undefined) this.#overtakeAt(Math.ceil(this.#environment.now()))
       return
     }
@@ -308,13 +308,13 @@ export class Batcher {
   }
 }
 
-/** The claim that a request is about. An eviction names a fence and no claim: two of the same fence keep their order. */
+/** Requests with the same name keep their order: those of one claim, and evictions of one fence, which name no claim. */
 function orderingNameOf(request: Request): string {
   if (request.op === 'claim') return request.claim.id
   return request.op === 'evict' ? `fence ${request.fence} of ${request.key}` : request.id
 }
 
-/** For how long other claims of its key may hold a request back. A renewal needs most of its lease to be tried again. */
+/** For how long other claims of its key may hold a request back. A renewal needs most of its lease for another try. */
 function heldBackMs(request: Request): number {
   return request.op === 'renew' ? Math.min(heldBackMaxMs, request.ttlMs / 10) : heldBackMaxMs
 }
@@ -328,71 +328,72 @@ function* keysOf({ pending }: Batch): Iterable<string> {
   }
 }
 
-/** The batch that was sent last is mostly the one. */
+/** Removes a batch; mostly the one that was sent last. */
 function takeOut(batches: Batch[], batch: Batch): void {
   if (batches.at(-1) === batch) batches.pop()
   else batches.splice(batches.indexOf(batch), 1)
 }
 
-/** What is wrong with answers that are not one for each request. */
-function unlessWhole(statuses: readonly ClaimStatus[], batch: readonly Pending[]): LeaseholdError | undefined {
+/** The error if there is not one answer for each request. */
+function countError(statuses: readonly ClaimStatus[], batch: readonly PendingRequest[]): LeaseholdError | undefined {
   if (!Array.isArray(statuses)) return malformed(typeof statuses)
   if (statuses.length === batch.length) return undefined
   return malformed(`${statuses.length} answers to ${batch.length} requests`)
 }
 
-/** One request by itself, with its answer. */
+/** Submits one request and resolves with its answer. */
 export function submitOnce(batcher: Batcher, request: Request): Promise<ClaimStatus> {
   return new Promise((resolve) => batcher.submit(request, { answered: (_, status) => resolve(status) }))
 }
 
-/** How the requests of one turn are divided into batches: in which order, and which of them together. */
+// ---- how the requests of one turn are divided into batches
 
-/** The most requests of one `send`: larger ones would hold up those of others in the store. */
+/** The most requests of one `send`: a larger batch would hold up other clients in the store. */
 export const requestsPerBatchMax = 500
 
-/** A request on its way, and whoever made it. */
-export interface Pending {
+/** A request on its way, and its maker. */
+export interface PendingRequest {
   readonly key: string
   readonly request: Request
   readonly requester: Requester
   /** Counts the requests of a batcher, in the order asked. */
   readonly number: number
-  /** When a request that is held back may go ahead of what its key has under way; -1: not held back, or a claim. */
+  /** When a request that is held back may overtake the one its key has under way; -1: not held back, or a claim. */
   overtakesAt: number
   /** The answer, until the requester is told. */
   status: ClaimStatus | undefined
 }
 
 /** Sorting is stable: requests of one key stay in the order asked. */
-export function byKey(one: Pending, other: Pending): number {
-  return one.key < other.key ? -1 : one.key > other.key ? 1 : 0
+export function byKey(first: PendingRequest, second: PendingRequest): number {
+  return first.key < second.key ? -1 : first.key > second.key ? 1 : 0
 }
 
-export function byNumber(one: Pending, other: Pending): number {
-  return one.number - other.number
+/** The order asked. */
+export function byNumber(first: PendingRequest, second: PendingRequest): number {
+  return first.number - second.number
 }
 
 /**
- * The requests apart by urgency, mostly all in one: how long a batch may take is up to the most urgent of its requests, and one
- * that must hurry must not make others time out. The requests of one key stay together, as urgent as the least of them.
+ * The requests grouped by urgency, mostly in one group: the most urgent request limits how long a batch may take, and must
+ * not make others time out. The requests of one key stay together, as urgent as the least urgent of them.
  */
-export function byUrgency(requests: readonly Pending[]): Iterable<readonly Pending[]> {
-  const apart = new Map<number, Pending[]>()
+export function byUrgency(requests: readonly PendingRequest[]): Iterable<readonly PendingRequest[]> {
+  const apart = new Map<number, PendingRequest[]>()
   for (let from = 0, to = 0; from < requests.length; from = to) {
     let urgency = Infinity
     for (; requests[to] !== undefined && requests[to]?.key === requests[from]?.key; to += 1) {
-      urgency = Math.min(urgency, urgencyOf((requests[to] as Pending).request))
+      urgency = Math.min(urgency, urgencyOf((requests[to] as PendingRequest).request))
     }
     const like = apart.get(urgency)
     if (like === undefined) apart.set(urgency, requests.slice(from, to))
-    else for (let index = from; index < to; index += 1) like.push(requests[index] as Pending)
+    else for (let index = from; index < to; index += 1) like.push(requests[index] as PendingRequest)
   }
   return apart.values()
 }
 
 /** Batches of at most `requestsPerBatchMax`, never dividing the requests of one key. */
-export function* split(requests: readonly Pending[]): Iterable<readonly Pending[]> {
+export function* split(requests: readonly PendingRequest[]): Iterable<readonly PendingRequest[]> {
   let from = 0
   for (let to = 1; to <= requests.length; to += 1) {
     const next = requests[to]

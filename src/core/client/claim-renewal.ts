@@ -1,20 +1,20 @@
 import { trustedUntil } from '../time/deadline.ts'
 import {
-  copyOf,
-  nothing,
+  copyState,
+  noEffects,
   type ClaimState,
   type ClaimStateDraft,
   type Stepped,
-  type Effect,
-  type Event,
+  type ClaimEffect,
+  type ClaimEvent,
 } from './claim-state.ts'
 import { LeaseholdError } from '../errors.ts'
 import { pauseMs, type Backoff } from '../time/backoff.ts'
 
-/** When to renew a lease that was given or renewed at `sentAt`; never, if its holder does that by hand. */
+/** When to renew a lease that was granted or renewed at `sentAt`; never, if its holder renews it by hand. */
 export function holderRenewalAt(state: ClaimState, sentAt: number, at: number): number {
   if (state.heartbeatMs === Infinity) return Infinity
-  // What may be carried out yet ends the lease sooner than its ttl says: keep its pace.
+  // An unanswered renewal for less may still be carried out: renew often enough for that ttl.
   return nextRenewalAt(
     heartbeatWithin(state.heartbeatMs, Math.min(state.ttlMs, boundOf(state))),
     state.jitter,
@@ -23,53 +23,55 @@ export function holderRenewalAt(state: ClaimState, sentAt: number, at: number): 
   )
 }
 
-/** What no answer can be trusted beyond: something shorter may be carried out after it. */
+/** The shortest ttl that may still come into force after an answer: no answer is trusted for longer. */
 export function boundOf({ doubtMs, elsewhereMs }: Pick<ClaimState, 'doubtMs' | 'elsewhereMs'>): number {
   return Math.min(doubtMs ?? Infinity, elsewhereMs ?? Infinity)
 }
 
-/** Another thread has been told to renew for this ttl, as if we asked for it now; or has stopped: then we ask for all. */
+/** Another thread renews for this ttl from now on; or none does any more: then renew for the whole ttl. */
 export function askedElsewhere(state: ClaimState, elsewhereMs: number | undefined, at: number): Stepped {
-  const next = copyOf(state)
+  const next = copyState(state)
   next.elsewhereMs = elsewhereMs
   if (state.phase === 'held' && elsewhereMs !== undefined) trustAtMost(next, elsewhereMs, at)
   const wasBound = (state.elsewhereMs ?? Infinity) < Math.min(state.ttlMs, boundOf(next))
-  return wasBound && state.phase === 'held' && state.leaving === undefined ? renewNow(next, at) : [next, nothing]
+  return wasBound && state.phase === 'held' && state.leaving === undefined ? renewNow(next, at) : [next, noEffects]
 }
 
-/** A heartbeat that leaves no room for a failure is quickened: `renew` may have made the ttl shorter since it was chosen. */
+/** The heartbeat, shortened if it leaves no room for a failure: `renew` may have shortened the ttl since it was chosen. */
 export function heartbeatWithin(heartbeatMs: number, ttlMs: number): number {
   return heartbeatMs > ttlMs / 2 ? ttlMs / 3 : heartbeatMs
 }
 
-/** A waiter keeps its place by itself, whatever its owner wants to do by hand once it holds. */
+/** When to renew a waiting claim: by itself, even if its owner will renew the lease by hand. */
 export function waiterRenewalAt(state: ClaimState, sentAt: number, at: number): number {
   return nextRenewalAt(Math.min(state.heartbeatMs, state.ttlMs / 3), state.jitter, sentAt, at)
 }
 
-/** Different for each claim: keeps the heartbeats of leases taken together from staying together. Takes a number below 1. */
+/** The jitter of a claim, which spreads the heartbeats of leases taken together. `random` is below 1. */
 export function jitterOf(random: number): number {
   return Math.floor(random * 101)
 }
 
-/** Renewals fall on a common beat, so that many share a batch, and a little early, each by its own amount. */
+/** Renewals are rounded to common times, so that many share a batch, and are a little early, each by its own jitter. */
 export function nextRenewalAt(everyMs: number, jitter: number, sentAt: number, at: number): number {
   const tickMs = Math.min(250, Math.max(1, everyMs / 40))
   const dueAt = sentAt + everyMs * (0.9 + 0.001 * jitter)
   return Math.max(at, Math.floor(Math.floor(dueAt / tickMs) * tickMs))
 }
 
+/** The claim state with another ttl. */
 export function withTtl(state: ClaimState, ttlMs: number): ClaimState {
-  const changed = copyOf(state)
+  const changed = copyState(state)
   changed.ttlMs = ttlMs
   return changed
 }
 
+/** Sends a renewal, or a withdrawal; if a request is on its way, once that is answered. */
 export function renewNow(state: ClaimState, at: number): Stepped {
-  const next = copyOf(state)
+  const next = copyState(state)
   if (state.inFlight) {
     next.askAgain = true
-    return [next, nothing]
+    return [next, noEffects]
   }
   next.inFlight = true
   const { key, id } = state.claim
@@ -81,19 +83,19 @@ export function renewNow(state: ClaimState, at: number): Stepped {
   return [next, [{ type: 'send', request: { op: 'renew', key, id, ttlMs } }]]
 }
 
-/** The ttl to renew for. The store does not know how long a converted lease may still be held: no more is asked for. */
+/** The ttl to renew for. The store does not know the longest hold of a converted lease: never ask beyond its end. */
 function askedTtlMs({ ttlMs, hold }: ClaimState, at: number): number {
   return hold === undefined ? ttlMs : Math.min(ttlMs, Math.max(hold.ttlMinMs, Math.ceil(hold.until - at)))
 }
 
-/** A deadline that is not after the longest hold. */
+/** The deadline, or the end of the longest hold if that is earlier. */
 export function withinHold({ hold }: ClaimState, deadline: number): number {
   return hold === undefined ? deadline : Math.min(deadline, Math.floor(hold.until))
 }
 
 /**
- * When to warn the owner of a lease for `ttlMs` that ends at `deadline`: a third of the lease before. Infinity if the owner
- * has been warned of this end: renewals near the longest hold move it by no more than the drift margin.
+ * When to warn the owner of a lease for `ttlMs` that ends at `deadline`: a third of the lease before. Infinity if the
+ * owner has been warned of this end, which renewals near the longest hold move by no more than the drift margin.
  */
 export function dangerAt(state: ClaimState, deadline: number, ttlMs: number): number {
   const leaseMs = Math.min(ttlMs, boundOf(state), state.claim.maxHoldMs ?? Infinity)
@@ -102,7 +104,7 @@ export function dangerAt(state: ClaimState, deadline: number, ttlMs: number): nu
   return Math.floor(deadline - leaseMs / 3)
 }
 
-/** A shorter ttl counts from when it is asked for: it may come into force although nobody hears of it. */
+/** Shortens the deadline for a shorter ttl as soon as that is sent: it may come into force without an answer. */
 export function trustAtMost(state: ClaimStateDraft, ttlMs: number, at: number): void {
   const deadline = trustedUntil(at, ttlMs)
   if (deadline >= state.deadline) return
@@ -112,7 +114,7 @@ export function trustAtMost(state: ClaimStateDraft, ttlMs: number, at: number): 
 
 /** Sends the claim once more, as it was: its id makes that safe. */
 export function claimAgain(state: ClaimState): Stepped {
-  const asking = copyOf(state)
+  const asking = copyState(state)
   asking.inFlight = true
   asking.nextAt = Infinity
   return [asking, [{ type: 'send', request: { op: 'claim', claim: state.claim } }]]
@@ -120,43 +122,46 @@ export function claimAgain(state: ClaimState): Stepped {
 
 /** Changes how often a lease is renewed. */
 export function renewEvery(state: ClaimState, everyMs: number, at: number): Stepped {
-  const changed = copyOf(state)
+  const changed = copyState(state)
   changed.heartbeatMs = everyMs
   if (state.phase === 'held' && state.leaving === undefined) changed.nextAt = holderRenewalAt(changed, state.sentAt, at)
-  return [changed, nothing]
+  return [changed, noEffects]
 }
 
 const releaseRetry: Backoff = { attempts: Infinity, minMs: 50, maxMs: 2000, factor: 2, jitter: 0.2 }
 
-/** Ended against its owner's will. */
+/** Ends a lease against its owner's will. */
 export function lose(state: ClaimState, reason: string, detail: string | undefined): Stepped {
   return [ended(state, 'lost'), [{ type: 'lost', reason, detail }]]
 }
 
-/** A claim that is to take this one's place is under way, or has come to nothing. */
-export function conversionUnderWay(state: ClaimState, { at, ttlMs }: Extract<Event, { type: 'converting' }>): Stepped {
+/** A conversion that is to take the claim's place is under way, or was given up. */
+export function conversionUnderWay(
+  state: ClaimState,
+  { at, ttlMs }: Extract<ClaimEvent, { type: 'converting' }>,
+): Stepped {
   const underWay = ttlMs !== undefined
-  const next = copyOf(state)
+  const next = copyState(state)
   next.converting = underWay ? 'under way' : 'no'
-  // As if the lease itself were to last no longer.
+  // If the conversion is granted for less, the lease is no longer than that.
   if (underWay && ttlMs < state.ttlMs) {
     next.doubtMs = Math.min(state.doubtMs ?? Infinity, ttlMs)
     trustAtMost(next, ttlMs, at)
   }
-  // Nobody took its place and the store no longer knows it: it was gone all along.
+  // No conversion took its place, and the store does not know the claim: it was lost before.
   const wasGone = !underWay && state.phase === 'held' && state.converting === 'in doubt'
-  return wasGone ? lose(next, 'unknown', undefined) : [next, nothing]
+  return wasGone ? lose(next, 'unknown', undefined) : [next, noEffects]
 }
 
-/** Lives on as another claim, or in another process. */
+/** Stops following a claim that lives on as a conversion, or in another process. */
 export function passOn(state: ClaimState): Stepped {
-  return [state.phase === 'held' ? ended(state, 'over') : state, nothing]
+  return [state.phase === 'held' ? ended(state, 'over') : state, noEffects]
 }
 
 /** Why a lease that is past its deadline was not renewed. */
 export function whyOver(state: ClaimState): string {
   const { maxHoldMs } = state.claim
-  // The store's word on the longest hold comes too late for a holder that stops first: near its end is near enough.
+  // A holder stops before the store can answer `max-hold`: a deadline near the end of the longest hold is taken for it.
   const nearMs = state.ttlMs / 20 + 3
   const longest = maxHoldMs === undefined ? Infinity : trustedUntil(state.grantSentAt, maxHoldMs)
   const heldLongest = state.deadline >= Math.min(longest, state.hold?.until ?? Infinity) - nearMs
@@ -171,35 +176,35 @@ export function letGo(state: ClaimState, at: number): Stepped {
     case 'held':
       return leave(state, at, 'release')
     case 'lost':
-      // The store may still keep it, in its grace: say that we are gone.
+      // In its grace the store may still keep the claim: release it.
       return [state, [releaseRequest(state)]]
     case 'releasing':
     case 'over':
-      return [state, nothing]
+      return [state, noEffects]
   }
 }
 
-/** Takes a conversion back, if that is not too late: then it is granted after all. */
+/** Withdraws a conversion. If that comes too late, it is granted after all. */
 export function withdraw(state: ClaimState, at: number): Stepped {
-  if (state.phase !== 'asking' && state.phase !== 'waiting') return [state, nothing]
-  const withdrawn = copyOf(state)
+  if (state.phase !== 'asking' && state.phase !== 'waiting') return [state, noEffects]
+  const withdrawn = copyState(state)
   withdrawn.withdrawn = true
   return renewNow(withdrawn, at)
 }
 
 /**
- * Leaves nothing behind of a claim whose outcome is not known, or came too late. A conversion that was granted must stay
- * until its time is over: its owner may trust the lease whose place it took.
+ * Releases a claim whose outcome is not known, or came too late. A conversion is withdrawn instead: if it was granted, it
+ * must stay, as its owner may trust the lease whose place it took.
  */
-export function clearAway(state: ClaimState, at: number, effect: Effect): Stepped {
+export function clearAway(state: ClaimState, at: number, effect: ClaimEffect): Stepped {
   const [releasing, requests] = leave(state, at, state.claim.replaces === undefined ? 'release' : 'withdraw')
   return [releasing, [effect, ...requests]]
 }
 
-/** Tells the store, and goes on trying for as long as that may keep the claim. */
+/** Sends the release, and goes on trying for as long as the store may keep the claim. */
 function leave(state: ClaimState, at: number, how: 'release' | 'withdraw'): Stepped {
   const deadline = Math.ceil(at + state.ttlMs + state.claim.graceMs)
-  const releasing = copyOf(state)
+  const releasing = copyState(state)
   releasing.phase = 'releasing'
   releasing.failures = 0
   releasing.deadline = deadline
@@ -209,37 +214,38 @@ function leave(state: ClaimState, at: number, how: 'release' | 'withdraw'): Step
   return [releasing, [releaseRequest(releasing)]]
 }
 
-/** The last release was not answered. */
+/** Sends the release again: the last one failed. */
 export function releaseAgain(state: ClaimState): Stepped {
-  const releasing = copyOf(state)
+  const releasing = copyState(state)
   releasing.inFlight = true
   releasing.nextAt = Infinity
   return [releasing, [releaseRequest(state)]]
 }
 
-/** A driver that never answers: by now the store has forgotten the claim by itself, and its owner waits no longer. */
+/** Ends a release that was never answered: by now the claim has expired in the store, and its owner waits no longer. */
 export function releaseUnanswered(state: ClaimState, at: number): Stepped {
   const error = new LeaseholdError('UNAVAILABLE', 'The store has not answered.', { reason: 'no-answer' })
   const isFirst = state.failures === 0
-  return [ended(state, 'over'), isFirst ? [{ type: 'released', status: { state: 'unknown', error }, at }] : nothing]
+  return [ended(state, 'over'), isFirst ? [{ type: 'released', status: { state: 'unknown', error }, at }] : noEffects]
 }
 
-function releaseRequest({ claim, withdrawn }: ClaimState): Effect {
+function releaseRequest({ claim, withdrawn }: ClaimState): ClaimEffect {
   return { type: 'send', request: { op: withdrawn ? 'withdraw' : 'release', key: claim.key, id: claim.id } }
 }
 
-/** The store has, or has not, heard that the claim is released. */
-export function releaseAnswered(state: ClaimState, event: Extract<Event, { type: 'release-answer' }>): Stepped {
+/** The release was answered, or failed. */
+export function releaseAnswered(state: ClaimState, event: Extract<ClaimEvent, { type: 'release-answer' }>): Stepped {
   const { status, at, random } = event
-  if (state.phase !== 'releasing') return [state, state.phase === 'lost' ? [{ type: 'released', status, at }] : nothing]
+  if (state.phase !== 'releasing')
+    return [state, state.phase === 'lost' ? [{ type: 'released', status, at }] : noEffects]
   const isFirst = state.failures === 0
-  const effects: Effect[] = isFirst || status.state !== 'unknown' ? [{ type: 'released', status, at }] : []
+  const effects: ClaimEffect[] = isFirst || status.state !== 'unknown' ? [{ type: 'released', status, at }] : []
   if (status.state !== 'unknown') return [ended(state, 'over'), effects]
   const failures = state.failures + 1
   const nextAt = at + pauseMs(releaseRetry, failures, random)
-  // Past its ttl the store has forgotten the claim by itself.
+  // By then the claim has expired in the store.
   if (nextAt >= state.deadline) return [ended(state, 'over'), effects]
-  const next = copyOf(state)
+  const next = copyState(state)
   next.inFlight = false
   next.failures = failures
   next.nextAt = nextAt
@@ -247,7 +253,7 @@ export function releaseAnswered(state: ClaimState, event: Extract<Event, { type:
 }
 
 function ended(state: ClaimState, phase: 'lost' | 'over'): ClaimState {
-  const next = copyOf(state)
+  const next = copyState(state)
   next.phase = phase
   next.inFlight = false
   next.nextAt = Infinity

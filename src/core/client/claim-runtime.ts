@@ -8,40 +8,38 @@ import {
   heartbeatWithin,
   step,
   wakeAt,
-  type Effect,
-  type Event,
+  type ClaimEffect,
+  type ClaimEvent,
   type ClaimState,
   type RenewalPolicy,
   type Stepped,
 } from './claim-step.ts'
-import type { SlotSet, SlotMember } from './slot-set.ts'
 
-/** What the claims of one client share. */
+/** What the claims of one client share. Implemented by the client of `api/client/`; a test may implement it too. */
 export interface ClientRuntime {
   readonly environment: Environment
   readonly batcher: Batcher
   readonly timers: TimerQueue
   /** The client's claims that are not over, by id. */
   readonly claimRuntimes: IdTable<ClaimRuntime>
-  /** Acquisitions without an outcome yet. */
-  readonly waiters: SlotSet<SlotMember & { close(): void; poll?(): void }>
   /** Renews held claims while this thread is blocked; see `heartbeat-thread.ts`. */
   readonly thread: HeartbeatThread | undefined
 }
 
-export interface WatchedClaim {
+/** A held claim as another thread renews it. */
+export interface RenewedClaim {
   readonly key: string
   readonly id: string
   readonly ttlMs: number
   readonly heartbeatMs: number
-  /** When the request was sent that gave the claim its present end. */
+  /** When the request was sent whose answer set the present end of the claim. */
   readonly sentAt: number
 }
 
-/** A second place to renew from, for when this one is blocked. */
+/** A second thread that renews claims while this one is blocked. */
 export interface HeartbeatThread {
   /** Renews this claim from now on, instead of as it was told before. */
-  watch(claim: WatchedClaim): void
+  watch(claim: RenewedClaim): void
   /** Renews it no more. What it was watched with is reported as settled when nothing of that is unanswered. */
   unwatch(id: string): void
   /** Hands over, now, the answers that came while this thread was busy. */
@@ -49,62 +47,57 @@ export interface HeartbeatThread {
   close(): Promise<void>
 }
 
-/** Told of everything but sends. Must not throw. */
-export interface Observer {
-  observe(effect: Exclude<Effect, { type: 'send' }>): void
+/** What becomes of a claim, as its observer hears it: every effect but a send. */
+export type ObservedEffect = Exclude<ClaimEffect, { type: 'send' }>
+
+/** Hears what becomes of a claim. Must not throw. */
+export interface ClaimObserver {
+  observe(effect: ObservedEffect): void
 }
 
-/** For the moment between a claim's being resumed and its having a lease. */
-const unobserved: Observer = { observe: () => {} }
+/** Observes a resumed claim until it has a lease. */
+const unobserved: ClaimObserver = { observe: () => {} }
 
-/** The thin runtime of one claim: turns the effects of `state.ts` into sends and timers, and their answers into events. */
+/** The thin runtime of one claim: turns the effects of `claim-step.ts` into sends and timers, and their answers into events. */
 export class ClaimRuntime implements TimerTask, Requester {
   timerSlot = -1
   timerBucket: TimerBucket | undefined
   readonly #client: ClientRuntime
   #state: ClaimState
-  /** Every ttl that the other thread was told to renew for, until it has said that it no longer does. */
+  /** Every ttl for which the other thread renews, until it has reported that ttl as settled. */
   #elsewhere: number[] | undefined
-  /** Whoever waits for the claim, then whoever holds it. */
-  observer: Observer
+  /** The acquisition that waits for the claim, then the lease that holds it. */
+  observer: ClaimObserver
 
-  private constructor(client: ClientRuntime, observer: Observer, state: ClaimState) {
+  private constructor(client: ClientRuntime, observer: ClaimObserver, state: ClaimState) {
     this.#client = client
     this.observer = observer
     this.#state = state
   }
 
-  /** Sends a claim and follows it to its end. */
-  static begin(
-    client: ClientRuntime,
-    claim: Claim,
-    terms: RenewalPolicy,
-    observer: Observer,
-    at: number,
-  ): ClaimRuntime {
-    const stepped = begin(claim, terms, at)
-    const claimRuntime = new ClaimRuntime(client, observer, stepped[0])
+  /** Sends a claim and follows it to its end. The follower's policy is read once; its `observe` hears the effects. */
+  static begin(client: ClientRuntime, claim: Claim, follower: ClaimObserver & RenewalPolicy, at: number): ClaimRuntime {
+    const stepped = begin(claim, follower, at)
+    const claimRuntime = new ClaimRuntime(client, follower, stepped[0])
     client.claimRuntimes.set(claim.id, claimRuntime)
     claimRuntime.#carryOut(stepped)
     return claimRuntime
   }
 
   /**
-   * Follows a claim that was granted elsewhere, from a renewal on, and takes over the doubt of whoever had it before.
-   * Undefined: the renewal was answered too late to trust it.
+   * Follows a claim that was granted elsewhere, from a renewal on, and inherits the bound set by unanswered renewals of its
+   * holder before. Undefined: the renewal was answered too late to trust it.
    */
   static resume(
     client: ClientRuntime,
     claim: Claim,
-    terms: RenewalPolicy & Pick<ClaimState, 'doubtMs'>,
-    status: ClaimStatus,
-    sentAt: number,
-    at: number,
+    policy: RenewalPolicy & Pick<ClaimState, 'doubtMs'>,
+    answer: { readonly status: ClaimStatus; readonly sentAt: number; readonly at: number },
   ): ClaimRuntime | undefined {
-    const [asked] = begin(claim, terms, sentAt)
+    const [asked] = begin(claim, policy, answer.sentAt)
     const [state] = step(
-      { ...asked, doubtMs: terms.doubtMs },
-      { type: 'answer', at, sentAt, askedMs: claim.ttlMs, status, random: 0 },
+      { ...asked, doubtMs: policy.doubtMs },
+      { type: 'answer', ...answer, askedMs: claim.ttlMs, random: 0 },
     )
     if (state.phase !== 'held') return undefined
     const claimRuntime = new ClaimRuntime(client, unobserved, state)
@@ -117,7 +110,7 @@ export class ClaimRuntime implements TimerTask, Requester {
     return this.#state
   }
 
-  /** It may still be granted. */
+  /** Whether the claim may still be granted. */
   get undecided(): boolean {
     return this.#state.phase === 'asking' || this.#state.phase === 'waiting'
   }
@@ -140,18 +133,19 @@ export class ClaimRuntime implements TimerTask, Requester {
   }
 
   /**
-   * Says that another claim, of this ttl, is about to take this one's place: the store then forgets this one, and nothing
-   * is lost. Undefined: that has come to nothing.
+   * Announces a conversion of this ttl that is to take the claim's place: the store then forgets the claim, and nothing is
+   * lost. Undefined: the conversion was given up.
    */
   converting(ttlMs: number | undefined): void {
     this.#dispatch({ type: 'converting', at: this.#client.environment.now(), ttlMs })
   }
 
-  /** Stops following the claim without ending it: another claim has its place, or another process its care. */
+  /** Stops following the claim without ending it: a conversion has its place, or another process follows it. */
   passOn(): void {
     this.#dispatch({ type: 'pass-on', at: this.#client.environment.now() })
   }
 
+  /** A notification about this claim has arrived. */
   onNotification(notification: Notification): void {
     this.#dispatch({ type: 'notified', at: this.#client.environment.now(), notification })
   }
@@ -165,10 +159,9 @@ export class ClaimRuntime implements TimerTask, Requester {
   }
 
   /**
-   * The answer to a renewal for `askedMs` that another thread sent. That may not have heard yet of a shorter ttl that is
-   * being asked for here, and comes into force after it. `since`: when the other thread began to hold the claim without a
-   * break. A renewal behind a break does not bring back what was over before: a quorum may have passed the lock on and got it
-   * back in between, from nodes that heard of the claim late.
+   * The answer to a renewal for `askedMs` that another thread sent, perhaps before it heard of a shorter ttl in force here.
+   * `since`: from when on the other thread has held the claim without a break. A renewal after a break does not revive a
+   * lease that was over before: in between, a quorum may have passed the lock on and back.
    */
   renewedElsewhere(status: ClaimStatus, sentAt: number, askedMs: number, since = -Infinity): void {
     if (since > this.#state.deadline) return
@@ -177,7 +170,7 @@ export class ClaimRuntime implements TimerTask, Requester {
     this.#dispatch({ type: 'answer', at, sentAt, askedMs, status: trusted, random: 0, elsewhere: true })
   }
 
-  /** Has the other thread, if there is one, renew this claim, with the ttl that is in force. */
+  /** Makes the other thread, if there is one, renew this claim with the ttl in force. */
   renewElsewhere(heartbeatMs: number): void {
     const { thread } = this.#client
     if (thread === undefined) return
@@ -186,7 +179,7 @@ export class ClaimRuntime implements TimerTask, Requester {
     this.askElsewhere(ttlMs)
   }
 
-  /** A request for this ttl is being sent that is none of the claim's own; see {@link settledElsewhere}. */
+  /** A request for this ttl is being sent from elsewhere; see {@link settledElsewhere}. */
   askElsewhere(ttlMs: number): void {
     this.#elsewhere ??= []
     this.#elsewhere.push(ttlMs)
@@ -197,22 +190,22 @@ export class ClaimRuntime implements TimerTask, Requester {
     this.#client.thread?.unwatch(this.#state.claim.id)
   }
 
-  /** Nobody else asks for this ttl any more, and nothing of what was asked for is unanswered. */
+  /** Every request for this ttl that was sent elsewhere has been answered, and no more will follow. */
   settledElsewhere(ttlMs: number): void {
-    const told = this.#elsewhere ?? []
-    const index = told.indexOf(ttlMs)
+    const ttls = this.#elsewhere ?? []
+    const index = ttls.indexOf(ttlMs)
     if (index < 0) return
-    told.splice(index, 1)
-    this.#boundBy(told)
+    ttls.splice(index, 1)
+    this.#boundBy(ttls)
   }
 
-  #boundBy(told: readonly number[]): void {
-    const ttlMs = told.length === 0 ? undefined : Math.min(...told)
+  #boundBy(ttls: readonly number[]): void {
+    const ttlMs = ttls.length === 0 ? undefined : Math.min(...ttls)
     if (ttlMs === this.#state.elsewhereMs) return
     this.#dispatch({ type: 'elsewhere', at: this.#client.environment.now(), ttlMs })
   }
 
-  /** Judges the deadline by the clock, without waiting for the alarm. Gives the time it read. */
+  /** Checks the deadline against the clock, without waiting for the timer. Returns the time it read. */
   check(): number {
     const now = this.#client.environment.now()
     if (now >= this.#state.deadline) this.wake(now)
@@ -225,7 +218,7 @@ export class ClaimRuntime implements TimerTask, Requester {
     this.#dispatch({ type: 'tick', at: now })
   }
 
-  #dispatch(event: Event): void {
+  #dispatch(event: ClaimEvent): void {
     this.#carryOut(step(this.#state, event))
   }
 
@@ -239,13 +232,13 @@ export class ClaimRuntime implements TimerTask, Requester {
     for (const effect of stepped[1]) this.#perform(effect)
   }
 
-  #perform(effect: Effect): void {
+  #perform(effect: ClaimEffect): void {
     if (effect.type === 'send') this.#client.batcher.submit(effect.request, this)
     else this.observer.observe(effect)
   }
 }
 
-/** For how long a request would have the claim last. */
+/** The ttl that a request asks for; Infinity if it has none. */
 function askedMsOf(request: Request): number {
   if (request.op === 'claim') return request.claim.ttlMs
   return request.op === 'renew' ? request.ttlMs : Infinity

@@ -1,12 +1,12 @@
 /**
- * The life of one claim in the client, as one pure function: `step(state, event) → [state, effects]`.
+ * One claim in the client, as a pure state machine: `step(state, event) → [state, effects]`.
  *
  * There is no clock, timer or promise here. Every event carries the time at which it happened on the client's clock; a
- * thin runtime (`claim-runtime.ts`) turns effects into sends and callbacks and wakes the claim at `wakeAt(state)`. A simulator
- * can drive it millions of times. The parts are in `state/`.
+ * thin runtime (`claim-runtime.ts`) turns effects into sends and callbacks and wakes the claim at `wakeAt(state)`. A
+ * simulator can drive it millions of times. Renewals and endings are in `claim-renewal.ts`.
  */
 import { trustedUntil } from '../time/deadline.ts'
-import type { Claim, ClaimStatus } from '../contract/driver.ts'
+import type { Claim, AbsentStatus, HeldStatus, WaitingStatus } from '../contract/driver.ts'
 import {
   askedElsewhere,
   renewEvery,
@@ -31,20 +31,20 @@ import {
   withinHold,
 } from './claim-renewal.ts'
 import {
-  nothing,
-  type Event,
+  noEffects,
+  type ClaimEvent,
   type ClaimState,
   type RenewalPolicy,
   type Stepped,
-  copyOf,
-  type Effect,
+  copyState,
+  type ClaimEffect,
   type ClaimStateDraft,
 } from './claim-state.ts'
 import { LeaseholdError, plainMessageOf } from '../errors.ts'
 import { pauseMs } from '../time/backoff.ts'
 
 export { boundOf, nextRenewalAt, heartbeatWithin, jitterOf } from './claim-renewal.ts'
-export type { Effect, Event, ClaimState, RenewalPolicy, Stepped } from './claim-state.ts'
+export type { ClaimEffect, ClaimEvent, ClaimState, RenewalPolicy, Stepped } from './claim-state.ts'
 
 /** A new claim, about to be sent. */
 export function begin(claim: Claim, terms: RenewalPolicy, at: number): Stepped {
@@ -58,7 +58,7 @@ export function begin(claim: Claim, terms: RenewalPolicy, at: number): Stepped {
     jitter: terms.jitter,
     grantSentAt: sentAt,
     sentAt,
-    // No answer by then is worth having: the lease it grants would be over.
+    // A later answer is of no use: the lease it grants would be over.
     deadline: trustedUntil(sentAt, claim.ttlMs),
     doubtMs: undefined,
     elsewhereMs: undefined,
@@ -94,7 +94,7 @@ export function wakeAt(state: ClaimState): number {
 }
 
 /** Moves a claim on by one event. */
-export function step(state: ClaimState, event: Event): Stepped {
+export function step(state: ClaimState, event: ClaimEvent): Stepped {
   switch (event.type) {
     case 'answer':
       return answered(state, event)
@@ -103,7 +103,7 @@ export function step(state: ClaimState, event: Event): Stepped {
     case 'release-answer':
       return releaseAnswered(state, event)
     case 'notified':
-      return onNotification(state, event)
+      return notified(state, event)
     case 'tick':
       return ticked(state, event.at)
     case 'release':
@@ -111,7 +111,7 @@ export function step(state: ClaimState, event: Event): Stepped {
     case 'withdraw':
       return withdraw(state, event.at)
     case 'renew':
-      return state.phase === 'held' ? renewNow(withTtl(state, event.ttlMs), event.at) : [state, nothing]
+      return state.phase === 'held' ? renewNow(withTtl(state, event.ttlMs), event.at) : [state, noEffects]
     case 'heartbeat':
       return renewEvery(state, event.everyMs, event.at)
     case 'converting':
@@ -125,7 +125,8 @@ export function step(state: ClaimState, event: Event): Stepped {
 export function ticked(state: ClaimState, at: number): Stepped {
   switch (state.phase) {
     case 'asking': {
-      if (at < state.deadline) return at >= state.nextAt && !state.inFlight ? askOnceMore(state, at) : [state, nothing]
+      if (at < state.deadline)
+        return at >= state.nextAt && !state.inFlight ? askOnceMore(state, at) : [state, noEffects]
       const error = new LeaseholdError(
         'UNAVAILABLE',
         `The store has not answered for ${Math.round(at - state.sentAt)} ms.`,
@@ -136,23 +137,23 @@ export function ticked(state: ClaimState, at: number): Stepped {
       return clearAway(state, at, { type: 'failed', error })
     }
     case 'waiting':
-      // Our place in the queue may be gone: clear it away and let the caller queue anew.
+      // The claim may have expired in the queue: release it and let the caller queue anew.
       if (at >= state.deadline) {
         return clearAway(state, at, { type: 'refused', status: { state: 'absent', reason: 'expired' } })
       }
-      return at >= state.nextAt && !state.inFlight ? renewNow(state, at) : [state, nothing]
+      return at >= state.nextAt && !state.inFlight ? renewNow(state, at) : [state, noEffects]
     case 'held':
       return tickedWhileHeld(state, at)
     case 'releasing':
-      if (state.inFlight) return at >= state.deadline ? releaseUnanswered(state, at) : [state, nothing]
-      return at >= state.nextAt ? releaseAgain(state) : [state, nothing]
+      if (state.inFlight) return at >= state.deadline ? releaseUnanswered(state, at) : [state, noEffects]
+      return at >= state.nextAt ? releaseAgain(state) : [state, noEffects]
     case 'lost':
     case 'over':
-      return [state, nothing]
+      return [state, noEffects]
   }
 }
 
-/** What became of the claim is not known: it is sent again, or taken back. */
+/** The outcome of the claim is not known: send it again, or withdraw it. */
 function askOnceMore(state: ClaimState, at: number): Stepped {
   return state.withdrawn ? renewNow(state, at) : claimAgain(state)
 }
@@ -162,45 +163,45 @@ function tickedWhileHeld(state: ClaimState, at: number): Stepped {
     const detail = state.lastError === undefined ? undefined : plainMessageOf(state.lastError)
     return lose(state, whyOver(state), detail)
   }
-  if (at < state.dangerAt) return at < state.nextAt || state.inFlight ? [state, nothing] : renewNow(state, at)
+  if (at < state.dangerAt) return at < state.nextAt || state.inFlight ? [state, noEffects] : renewNow(state, at)
   const reason = whyEnding(state)
-  const jeopardy: Effect = { type: 'jeopardy', reason, leftMs: Math.floor(state.deadline - at) }
-  const warned = copyOf(state)
+  const jeopardy: ClaimEffect = { type: 'jeopardy', reason, leftMs: Math.floor(state.deadline - at) }
+  const warned = copyState(state)
   warned.dangerAt = Infinity
   if (at < state.nextAt || state.inFlight) return [warned, [jeopardy]]
   const [renewing, effects] = renewNow(warned, at)
   return [renewing, [jeopardy, ...effects]]
 }
 
-/** Why a lease nears its end. One that is held for as long as it may be is renewed, and not extended. */
+/** Why a lease nears its end. At its longest hold a lease is renewed without being extended. */
 function whyEnding(state: ClaimState): string {
   if (state.lastError !== undefined && state.leaving === undefined) return plainMessageOf(state.lastError)
   const why = whyOver(state)
   return why === 'expired' ? 'not renewed' : why
 }
 
-/** What there is to do after most renewals. */
-const renewal: readonly Effect[] = [{ type: 'renewed', own: true }]
-const renewalElsewhere: readonly Effect[] = [{ type: 'renewed', own: false }]
-const lateAnswer: readonly Effect[] = [{ type: 'answered-late' }]
+/** The effects of most renewals, shared. */
+const renewal: readonly ClaimEffect[] = [{ type: 'renewed', own: true }]
+const renewalElsewhere: readonly ClaimEffect[] = [{ type: 'renewed', own: false }]
+const lateAnswer: readonly ClaimEffect[] = [{ type: 'answered-late' }]
 
 /** A claim or a renewal was answered. */
-export function answered(state: ClaimState, event: Extract<Event, { type: 'answer' }>): Stepped {
+export function answered(state: ClaimState, event: Extract<ClaimEvent, { type: 'answer' }>): Stepped {
   const { sentAt } = event
-  if (state.phase !== 'asking' && state.phase !== 'waiting' && state.phase !== 'held') return [state, nothing]
-  // Older news: a later request has been answered already.
+  if (state.phase !== 'asking' && state.phase !== 'waiting' && state.phase !== 'held') return [state, noEffects]
+  // A later request has been answered already.
   const isOutdated = sentAt < state.sentAt
   const stepped = isOutdated ? outdated(state, event) : landed(state, event)
   const next = stepped[0]
   if (!next.askAgain || next.inFlight || (next.phase !== 'held' && next.phase !== 'waiting')) return stepped
-  const asking = copyOf(next)
+  const asking = copyState(next)
   asking.askAgain = false
   const [asked, more] = renewNow(asking, event.at)
   return [asked, [...stepped[1], ...more]]
 }
 
-/** What an answer to a claim or a renewal means: it is no longer on its way. */
-function landed(state: ClaimState, event: Extract<Event, { type: 'answer' }>): Stepped {
+/** Applies the answer to the latest request. */
+function landed(state: ClaimState, event: Extract<ClaimEvent, { type: 'answer' }>): Stepped {
   const { status, sentAt, at } = event
   switch (status.state) {
     case 'held':
@@ -210,7 +211,7 @@ function landed(state: ClaimState, event: Extract<Event, { type: 'answer' }>): S
         inFlight: false,
       })
     case 'waiting':
-      // A grant that was pushed meanwhile is newer than this.
+      // A grant that was pushed meanwhile is newer than this answer.
       return state.phase === 'held' ? [answeredTo(state, event), lateAnswer] : queued(state, status, event)
     case 'absent':
       return ended(state, status)
@@ -220,30 +221,30 @@ function landed(state: ClaimState, event: Extract<Event, { type: 'answer' }>): S
 }
 
 /**
- * How long an answer can be trusted for: as long as it says, but no longer than was asked for, nor than an earlier renewal
- * that may still arrive and shorten the lease.
+ * For how long an answer can be trusted: as long as it says, but no longer than the request asked for, nor than an earlier
+ * renewal that may still be carried out and shorten the lease.
  */
-function lastsMs(state: ClaimState, ttlMs: number, { askedMs }: Extract<Event, { type: 'answer' }>): number {
+function lastsMs(state: ClaimState, ttlMs: number, { askedMs }: Extract<ClaimEvent, { type: 'answer' }>): number {
   return Math.min(ttlMs, askedMs, boundOf(state))
 }
 
 function granted(
   state: ClaimState,
-  status: Extract<ClaimStatus, { state: 'held' }>,
+  status: HeldStatus,
   sentAt: number,
   at: number,
   lease: { readonly deadline: number; readonly inFlight: boolean },
 ): Stepped {
   const deadline = withinHold(state, lease.deadline)
   if (at >= deadline) {
-    // The answer took as long as the lease: nobody must see this grant.
+    // The answer took as long as the lease: the grant must not reach the owner.
     const error = new LeaseholdError('UNAVAILABLE', `The store took ${Math.round(at - sentAt)} ms to answer.`, {
       reason: 'no-answer',
     })
     return clearAway(state, at, { type: 'failed', error })
   }
   const { leaving } = status
-  const held = copyOf(state)
+  const held = copyState(state)
   held.phase = 'held'
   held.grantSentAt = sentAt
   held.sentAt = sentAt
@@ -253,22 +254,18 @@ function granted(
   held.inFlight = lease.inFlight
   held.failures = 0
   held.leaving = leaving
-  const effects: Effect[] = [{ type: 'granted', fence: status.fence, after: status.after, at }]
+  const effects: ClaimEffect[] = [{ type: 'granted', fence: status.fence, after: status.after, at }]
   if (leaving !== undefined) effects.push({ type: 'leaving', reason: leaving, leftMs: Math.floor(held.deadline - at) })
   return [held, effects]
 }
 
-function renewed(
-  state: ClaimState,
-  status: Extract<ClaimStatus, { state: 'held' }>,
-  event: Extract<Event, { type: 'answer' }>,
-): Stepped {
+function renewed(state: ClaimState, status: HeldStatus, event: Extract<ClaimEvent, { type: 'answer' }>): Stepped {
   const { sentAt, at } = event
   const leftMs = lastsMs(state, status.ttlMs, event)
   const leaving = status.leaving ?? state.leaving
   const next = answeredTo(state, event)
-  // One of our own is under way still, for a ttl that is no longer in force, or was when the other thread asked: it may have been
-  // for less, and be carried out after this one.
+  // A renewal of this thread, for a ttl no longer in force, is or was under way when this one was sent: it may be for less,
+  // and be carried out later.
   const overtaken = (next.inFlight && state.askAgain) || (event.elsewhere === true && sentAt <= state.answeredAt)
   const deadline = withinHold(state, Math.min(trustedUntil(sentAt, leftMs), overtaken ? state.deadline : Infinity))
   next.sentAt = sentAt
@@ -280,25 +277,21 @@ function renewed(
     next.dangerAt = dangerAt(state, deadline, state.ttlMs)
     next.nextAt = holderRenewalAt(state, sentAt, at)
   } else {
-    // A holder that was asked to leave is promised no more than it has.
+    // A holder that was asked to leave keeps its deadline, and gets no later one.
     next.deadline = Math.min(deadline, state.deadline)
     next.nextAt = Infinity
   }
   if (at >= next.deadline) return lose(next, whyOver(next), undefined)
   if (leaving === undefined) return [next, event.elsewhere === true ? renewalElsewhere : renewal]
-  if (state.leaving !== undefined) return [next, nothing]
+  if (state.leaving !== undefined) return [next, noEffects]
   return [next, [{ type: 'leaving', reason: leaving, leftMs: Math.floor(next.deadline - at) }]]
 }
 
-function queued(
-  state: ClaimState,
-  status: Extract<ClaimStatus, { state: 'waiting' }>,
-  event: Extract<Event, { type: 'answer' }>,
-): Stepped {
+function queued(state: ClaimState, status: WaitingStatus, event: Extract<ClaimEvent, { type: 'answer' }>): Stepped {
   const { at, sentAt, random } = event
   const polls = state.polling === undefined ? 0 : state.failures + 1
   const pollMs = state.polling === undefined ? Infinity : pauseMs(state.polling, polls, random)
-  const waiting = copyOf(state)
+  const waiting = copyState(state)
   waiting.phase = 'waiting'
   waiting.sentAt = sentAt
   waiting.deadline = trustedUntil(sentAt, lastsMs(state, status.ttlMs, event))
@@ -308,29 +301,29 @@ function queued(
   return [waiting, [{ type: 'queued', ahead: status.ahead }]]
 }
 
-function ended(state: ClaimState, status: Extract<ClaimStatus, { state: 'absent' }>): Stepped {
+function ended(state: ClaimState, status: AbsentStatus): Stepped {
   if (state.phase === 'held') return gone(state, status)
-  const over = copyOf(state)
+  const over = copyState(state)
   over.phase = 'over'
   return [over, [{ type: 'refused', status }]]
 }
 
-function gone(state: ClaimState, status: Extract<ClaimStatus, { state: 'absent' }>): Stepped {
+function gone(state: ClaimState, status: AbsentStatus): Stepped {
   if (state.converting === 'no' || status.reason !== 'unknown') return lose(state, status.reason, status.detail)
-  // The claim that was to take its place may have done so: that one will tell. The deadline stands until then.
+  // The conversion may have taken its place: its own answer will say so. The deadline stands until then.
   const doubtful = noLongerInFlight(state)
   doubtful.askAgain = false
   doubtful.nextAt = Infinity
   doubtful.converting = 'in doubt'
-  return [doubtful, nothing]
+  return [doubtful, noEffects]
 }
 
-function failed(state: ClaimState, error: unknown, event: Extract<Event, { type: 'answer' }>): Stepped {
-  // A conversion is not released for being unknown: granted, it is all its owner has. The same claim is sent again.
+function failed(state: ClaimState, error: unknown, event: Extract<ClaimEvent, { type: 'answer' }>): Stepped {
+  // A conversion with an unknown outcome is not released: if granted, it is the owner's only lease. Send it again.
   const mayAskAgain = state.phase !== 'asking' || state.claim.replaces !== undefined
   if (!mayAskAgain) return clearAway(state, event.at, { type: 'failed', error })
   const failures = state.failures + 1
-  // Try again well inside what is left; the deadline stands whatever happens.
+  // Try again well before the deadline, which stands whatever happens.
   const backoff = { attempts: Infinity, minMs: 20, maxMs: Math.max(20, state.ttlMs / 10), factor: 2, jitter: 0.3 }
   const next = answeredTo(state, event)
   next.doubtMs = Math.min(state.doubtMs ?? Infinity, event.askedMs)
@@ -340,69 +333,65 @@ function failed(state: ClaimState, error: unknown, event: Extract<Event, { type:
   return [next, [{ type: 'renewal-failed', error, own: event.elsewhere !== true }]]
 }
 
-/** Something was heard without asking. Only ever newer than what is known, or dropped. */
-export function onNotification(state: ClaimState, event: Extract<Event, { type: 'notified' }>): Stepped {
+/** Applies a notification, unless it is older than what is known. */
+export function notified(state: ClaimState, event: Extract<ClaimEvent, { type: 'notified' }>): Stepped {
   const { notification, at } = event
-  if (state.phase !== 'asking' && state.phase !== 'waiting' && state.phase !== 'held') return [state, nothing]
-  if (notification === 'poll') return state.phase === 'asking' ? [state, nothing] : renewNow(state, at)
+  if (state.phase !== 'asking' && state.phase !== 'waiting' && state.phase !== 'held') return [state, noEffects]
+  if (notification === 'poll') return state.phase === 'asking' ? [state, noEffects] : renewNow(state, at)
   if (notification.state === 'absent') return ended(state, notification)
-  if (notification.state !== 'held') return [state, nothing]
+  if (notification.state !== 'held') return [state, noEffects]
   if (state.phase === 'held') return notifiedLeaving(state, notification, at)
-  // However late the news: the grant came after our last request, and its lease ends when that request said. What the
-  // news say is left can only make that less: they may have been on their way for any time.
+  // However late the notification: the grant came after our last request and did not restart the lease, which ends when
+  // that request said. The ttl in the notification can only shorten that: it may have been under way for any time.
   const { maxHoldMs } = state.claim
   const longest = maxHoldMs === undefined ? Infinity : trustedUntil(state.sentAt, maxHoldMs)
   const deadline = Math.min(state.deadline, trustedUntil(at, notification.ttlMs), longest)
   if (deadline - at > state.ttlMs / 3)
     return granted(state, notification, state.sentAt, at, { deadline, inFlight: state.inFlight })
-  // Little of it may be left: renew first, and tell the owner when that is answered.
+  // Little of the lease may be left: renew first, and tell the owner of the grant once that is answered.
   if (state.phase !== 'asking') return renewNow(state, at)
-  const asking = copyOf(state)
+  const asking = copyState(state)
   asking.askAgain = true
-  return [asking, nothing]
+  return [asking, noEffects]
 }
 
-/** A later request was answered before: the answer changes nothing, but whoever awaits it must be told. */
-function outdated(state: ClaimState, event: Extract<Event, { type: 'answer' }>): Stepped {
+/** A later request was answered before: the answer changes nothing, but its effects are still awaited. */
+function outdated(state: ClaimState, event: Extract<ClaimEvent, { type: 'answer' }>): Stepped {
   const { status, askedMs, elsewhere } = event
   const next = answeredTo(state, event)
   if (status.state === 'unknown') next.doubtMs = Math.min(state.doubtMs ?? Infinity, askedMs)
-  if (elsewhere === true || state.phase !== 'held' || state.leaving !== undefined) return [next, nothing]
+  if (elsewhere === true || state.phase !== 'held' || state.leaving !== undefined) return [next, noEffects]
   switch (status.state) {
     case 'held':
       return [next, renewal]
     case 'waiting':
       return [next, lateAnswer]
     case 'absent':
-      // The store contradicts itself: its next answer counts.
+      // The store contradicts its later answer: ask again, and believe that.
       next.askAgain = true
-      return [next, nothing]
+      return [next, noEffects]
     case 'unknown':
       return [next, [{ type: 'renewal-failed', error: status.error, own: true }]]
   }
 }
 
-/** What was asked here is no longer on its way; what another thread asks is none of our requests. */
-function answeredTo(state: ClaimState, { elsewhere, at }: Extract<Event, { type: 'answer' }>): ClaimStateDraft {
-  if (elsewhere === true) return copyOf(state)
+/** Marks the request of this thread as answered; an answer to another thread's request leaves it on its way. */
+function answeredTo(state: ClaimState, { elsewhere, at }: Extract<ClaimEvent, { type: 'answer' }>): ClaimStateDraft {
+  if (elsewhere === true) return copyState(state)
   const next = noLongerInFlight(state)
   next.answeredAt = Math.ceil(at)
   return next
 }
 
 function noLongerInFlight(state: ClaimState): ClaimStateDraft {
-  const next = copyOf(state)
+  const next = copyState(state)
   next.inFlight = false
   return next
 }
 
-function notifiedLeaving(
-  state: ClaimState,
-  notification: Extract<ClaimStatus, { state: 'held' }>,
-  at: number,
-): Stepped {
-  if (notification.leaving === undefined || state.leaving !== undefined) return [state, nothing]
-  const leaving = copyOf(state)
+function notifiedLeaving(state: ClaimState, notification: HeldStatus, at: number): Stepped {
+  if (notification.leaving === undefined || state.leaving !== undefined) return [state, noEffects]
+  const leaving = copyState(state)
   leaving.leaving = notification.leaving
   leaving.nextAt = Infinity
   trustAtMost(leaving, notification.ttlMs, at)

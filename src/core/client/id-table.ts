@@ -1,11 +1,11 @@
-/** A table this small is kept when it has become empty. */
+/** A table of at most this many slots is kept when it has become empty. */
 const slotsKept = 16_384
 /** Ids are random: their last characters tell them apart. */
 const charactersHashed = 8
 
 /**
- * Things by id, that come and go by the thousand: a hash table with open addresses. Not a `Map`, for the reason told at
- * `slot-set.ts`.
+ * Members by id, for members that come and go by the thousand: a hash table with open addressing. Not a `Map`, for the
+ * reason given in `slot-set.ts`.
  */
 export class IdTable<Member> {
   #ids: (string | undefined)[] = emptySlots(16)
@@ -48,13 +48,13 @@ export class IdTable<Member> {
     const mask = this.#ids.length - 1
     let slot = hash(id) & mask
     for (;;) {
-      const other = this.#ids[slot]
-      if (other === undefined || other === id) return slot
+      const found = this.#ids[slot]
+      if (found === undefined || found === id) return slot
       slot = (slot + 1) & mask
     }
   }
 
-  /** Empties a slot and moves up those behind it that would not be found past a gap. */
+  /** Empties a slot, and moves up the members behind it that would not be found past a gap. */
   #close(slot: number): void {
     const mask = this.#ids.length - 1
     let gap = slot

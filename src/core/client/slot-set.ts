@@ -1,11 +1,11 @@
-/** Something that knows its place in a {@link SlotSet}: -1 while it has none. */
+/** A member keeps its own index in the {@link SlotSet}: -1 while it is in none. */
 export interface SlotMember {
   setSlot: number
 }
 
 /**
- * A set of things that come and go by the thousand. Not a `Set`: one that grows and shrinks leaves every table it has
- * outgrown linked to the next, and all they ever held is copied by each collection until a full one.
+ * A set of members that come and go by the thousand. Not a `Set`: as it grows and shrinks, it leaves every table it has
+ * outgrown linked to the next, and each minor garbage collection copies all they ever held.
  */
 export class SlotSet<Member extends SlotMember> implements Iterable<Member> {
   readonly #members: Member[] = []
@@ -20,11 +20,11 @@ export class SlotSet<Member extends SlotMember> implements Iterable<Member> {
     this.#members.push(member)
   }
 
-  /** Whether it was there. */
+  /** Returns whether the member was there. */
   delete(member: Member): boolean {
     const slot = member.setSlot
     if (slot < 0) return false
-    // The last one takes its place.
+    // The last member takes its place.
     const last = this.#members.pop() as Member
     member.setSlot = -1
     if (last === member) return true
@@ -33,7 +33,7 @@ export class SlotSet<Member extends SlotMember> implements Iterable<Member> {
     return true
   }
 
-  /** Those who are there now, in no order. They may leave meanwhile. */
+  /** The present members, in no order. They may leave meanwhile. */
   [Symbol.iterator](): Iterator<Member> {
     return this.#members.slice()[Symbol.iterator]()
   }

@@ -1,20 +1,20 @@
 import { builtin } from '../machine/runtime.ts'
 
-/** The most a caller may say about itself, as JSON: it is stored with every claim. */
+/** The most metadata of a caller, in bytes of JSON: it is stored with every claim. */
 export const metadataBytesMax = 8192
-/** How deep metadata may be nested: whoever shows it, or a store that reads it, can do so then. */
+/** How deep metadata may be nested, so that every store and every program that shows it can read it. */
 export const metadataDepthMax = 64
 
-/** A year: the longest duration a store is asked for, so that times stay whole numbers that a double can add up. */
+/** A year: the longest duration sent to a store, so that sums of times stay whole numbers of a double. */
 export const yearMs = 31_536_000_000
 
-/** Least and most of a number, both allowed. */
+/** The least and the most that a number may be. */
 export interface Bounds {
   readonly least: number
   readonly most: number
 }
 
-/** The bounds of a request that are the same for every store. A client of ours stays far below the longest texts. */
+/** The bounds of a request that are the same for every store. Our own client stays far below the longest texts. */
 export const requestBounds = {
   /** A namespace of 64, a kind, and a name of 512. */
   keyBytesMax: 1024,
@@ -22,39 +22,40 @@ export const requestBounds = {
   runnerTextBytesMax: 1024,
   ownerBytesMax: 4096,
   reasonBytesMax: 1024,
-  /** What a client says of itself, what its caller says of the claim, and what is added by itself. */
+  /** The metadata of a client, that of a claim, and what Leasehold adds. */
   metadataBytesMax: 2 * metadataBytesMax + 1024,
   priority: { least: -1000, most: 1000 },
   positive: { least: 1, most: Number.MAX_SAFE_INTEGER },
   natural: { least: 0, most: Number.MAX_SAFE_INTEGER },
   /** Shared holders at once: an int of 32 bits in every store. */
   permits: { least: 1, most: 2_147_483_647 },
-  /** Whatever the last fence is, more must follow: for years, a million a second. */
+  /** Leaves room for more fences after the highest floor: a million a second, for years. */
   fenceFloor: { least: 0, most: 2 ** 53 - 2 ** 50 },
 } as const
 
+/** Whether a value is a whole number within bounds. */
 export function isWithin(value: unknown, { least, most }: Bounds): value is number {
   return Number.isSafeInteger(value) && (value as number) >= least && (value as number) <= most
 }
 
-/** What a number of these bounds must be, for errors. */
+/** The requirement that a number of these bounds must meet, for errors. */
 export function wholeNumber({ least, most }: Bounds): string {
   return `must be a whole number from ${least} to ${most}`
 }
 
-/** What is wrong with a text of at most so many bytes, not empty where `least` is 1; undefined if nothing is. */
+/** What is wrong with a text of at most `bytesMax` bytes and at least `least` characters; undefined if nothing is. */
 export function textFault(text: unknown, bytesMax: number, least = 1): string | undefined {
   if (typeof text !== 'string') return 'must be text'
   if (text.length < least) return 'must not be empty'
-  // A character of a string takes three bytes at most, and only long texts are worth counting.
+  // A UTF-16 unit takes three bytes at most: only long texts need counting.
   if (text.length * 3 > bytesMax && utf8Length(text) > bytesMax) return `must be at most ${bytesMax} bytes long`
-  // Some stores can keep neither, and would refuse all that is sent together with it.
+  // Some stores can keep neither a lone surrogate nor a NUL, and would refuse the whole batch.
   if (!text.isWellFormed()) return 'must be well-formed Unicode'
   if (text.includes('\0')) return 'must not have a NUL character'
   return undefined
 }
 
-/** What is wrong with the metadata of a claim; undefined if nothing is. Quick, unless the metadata is near its limit. */
+/** What is wrong with the metadata of a claim; undefined if nothing is. Writes JSON only if it may be too long. */
 export function metadataFault(metadata: unknown): string | undefined {
   if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return 'must be an object'
   const size = { least: 0, most: 0, isDeeper: false }
@@ -66,18 +67,18 @@ export function metadataFault(metadata: unknown): string | undefined {
   return isTooLong ? `must be at most ${bytesMax} bytes of JSON` : undefined
 }
 
-/** Bounds of what a value takes as JSON. */
+/** Bounds of how many bytes a value takes as JSON. */
 interface Size {
   least: number
   most: number
   isDeeper: boolean
 }
 
-/** Adds up what a value may take as JSON, without writing it, until it is too deep or certainly too long. */
+/** Adds up how many bytes a value may take as JSON, without writing it, until it is too deep or certainly too long. */
 function measure(value: unknown, levels: number, size: Size): void {
   if (typeof value === 'string') return addText(value, size)
   size.least += 1
-  // What is neither text nor object is written in 24 characters, or cannot be written: then it is counted as endless.
+  // A number, boolean or null takes at most 24 characters. A bigint cannot be written: it counts as endless.
   if (typeof value !== 'object' || value === null) {
     size.most += typeof value === 'bigint' ? Infinity : 26
     return
@@ -86,7 +87,7 @@ function measure(value: unknown, levels: number, size: Size): void {
     size.isDeeper = true
     return
   }
-  // An object that says itself how it is written may write anything.
+  // An object with toJSON may write anything.
   size.most += 'toJSON' in value ? Infinity : 2
   for (const name in value) {
     addText(name, size)
@@ -95,13 +96,13 @@ function measure(value: unknown, levels: number, size: Size): void {
   }
 }
 
-/** In JSON a character takes six bytes at most; quotes, a colon and a comma come with it. */
+/** In JSON a character takes at most six bytes; four more are for quotes, colon and comma. */
 function addText(text: string, size: Size): void {
   size.least += text.length
   size.most += 6 * text.length + 4
 }
 
-/** Infinity: it cannot be written. */
+/** The bytes of a value as JSON; Infinity if it cannot be written. */
 function bytesOf(value: object): number {
   try {
     return utf8Length(JSON.stringify(value))
@@ -110,7 +111,7 @@ function bytesOf(value: object): number {
   }
 }
 
-/** Node has it in a module too: among the globals of Jest's jsdom it is missing. */
+/** From Node's module if there is one: Jest's jsdom has no such global. */
 const encoder = new (builtin('node:util')?.TextEncoder ?? TextEncoder)()
 
 /** How many bytes a text takes. */

@@ -1,8 +1,8 @@
 /**
  * The waist of Leasehold: what the client asks of a store, and what a store answers.
  *
- * A driver moves requests to a store and statuses back. It holds no policy: who may hold what is decided by the rule in
- * `admission.ts`, run by the store itself or in one atomic step beside it. Everything above (waiting, renewing,
+ * A driver moves requests to a store and statuses back. It holds no policy: the rule in `core/rule/admission.ts` decides
+ * which claims hold, run by the store itself or in one atomic step beside it. Everything above (waiting, renewing,
  * deadlines, retries) lives in the client and is the same for every driver.
  */
 import type { Backoff } from '../time/backoff.ts'
@@ -16,7 +16,7 @@ export interface Range {
   readonly end: number
 }
 
-/** Who owns a claim. For people, and for the `same-runner` rule; never proof that a process is alive. */
+/** The process that owns a claim. For people, and for the `same-runner` rule; never proof that the process is alive. */
 export interface Runner {
   /** Unique per process, unless a name was given: then the same across restarts. */
   readonly id: string
@@ -26,24 +26,24 @@ export interface Runner {
   readonly pid: number
   /** The client (one `connect`) inside the process. */
   readonly client: string
-  /** Claims of one owner never wait for each other on purpose; see deadlock detection. */
+  /** On whose behalf the claim is made: claims of one owner must not wait for each other; see deadlock detection. */
   readonly owner?: string | undefined
-  /** What the caller and the runner say about themselves. JSON only. */
+  /** Metadata of the caller and of the runner. JSON only. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
 }
 
 /**
  * Which holders a claim may take the place of.
- * `stale`: those not heard of for `staleMs`; they are ended at once and the queue moves on.
- * `lower-priority`: those of lower priority are told to leave; their renewals stop counting.
- * `same-runner`: those of the same runner id are ended at once and this claim takes their place.
- * `all`: every conflicting holder is ended at once and this claim takes their place.
+ * `stale`: holders not renewed for `staleMs` are ended at once, and the queue moves on.
+ * `lower-priority`: holders of lower priority are asked to leave; renewals no longer extend their leases.
+ * `same-runner`: holders of the same runner id are ended at once, and this claim takes their place.
+ * `all`: every conflicting holder is ended at once, and this claim takes their place.
  */
 export type EvictRule = 'stale' | 'lower-priority' | 'same-runner' | 'all'
 
 /** One place in a key's queue, as its owner asks for it. Holders and waiters are both claims. */
 export interface Claim {
-  /** Unguessable, made by the client, never used for two attempts: it makes every call safe to send twice. */
+  /** Unguessable, made by the client, never used for two attempts: it makes every request safe to send twice. */
   readonly id: string
   readonly key: string
   readonly mode: Mode
@@ -51,7 +51,7 @@ export interface Claim {
   readonly limit?: number | undefined
   /** Absent: the whole key, which overlaps every range. */
   readonly range?: Range | undefined
-  /** The id of a held claim whose place this one takes when granted: how a lease is upgraded or downgraded. */
+  /** The id of a held claim whose place this claim takes when granted: how a lease is upgraded or downgraded. */
   readonly replaces?: string | undefined
   /** Higher goes first. A whole number from -1000 to 1000. */
   readonly priority: number
@@ -74,7 +74,7 @@ export interface Claim {
 export type Request =
   | { readonly op: 'claim'; readonly claim: Claim }
   /**
-   * Sets the claim's end to the store's now plus `ttlMs`, for holders and waiters alike, and asks how it stands.
+   * Sets the claim's end to the store's now plus `ttlMs`, for holders and waiters alike, and asks for its status.
    * `fenceFloor` lifts the claim's fence, and all later ones of its key, to at least that number.
    * `detached` changes whether the claim may outlive its process.
    */
@@ -86,17 +86,17 @@ export type Request =
       readonly fenceFloor?: number | undefined
       readonly detached?: boolean | undefined
     }
-  /** Ends a claim, held or waiting, and promotes whoever that lets in. */
+  /** Ends a claim, held or waiting, and promotes the waiters that this makes room for. */
   | { readonly op: 'release'; readonly key: string; readonly id: string }
   /**
-   * Ends a claim that waits. One that holds by now stays as it is, and is answered as such. For conversions: to release one
-   * that has been granted would let go of all its owner has.
+   * Ends a waiting claim. A claim that is held by now stays, and is answered as such. For conversions: to release a granted
+   * conversion would release its owner's only lease.
    */
   | { readonly op: 'withdraw'; readonly key: string; readonly id: string }
   /** Ends the holder with this fence, for operators, who know fences and never ids. */
   | { readonly op: 'evict'; readonly key: string; readonly fence: number; readonly reason: string }
 
-/** How the last holder of a key ended, told to the one that took over from it. */
+/** How the last holder of a key ended, told to the holder that took over from it. */
 export interface Succession {
   /** `died`: the store saw the process end. The others as in {@link AbsentReason}. */
   readonly how: 'expired' | 'died' | 'evicted' | 'max-hold'
@@ -104,65 +104,73 @@ export interface Succession {
   readonly runner: Runner
 }
 
+/** Why a store does not have a claim. */
 export type AbsentReason =
   /** The claim did not want to wait. */
   | 'refused'
-  /** It was not renewed in time. */
+  /** The claim was not renewed in time. */
   | 'expired'
-  /** Its owner let it go. */
+  /** Its owner released it. */
   | 'released'
-  /** Somebody took it: `detail` says why. */
+  /** It was evicted: `detail` says why. */
   | 'evicted'
   /** It was held for `maxHoldMs`. */
   | 'max-hold'
-  /** Waiting would have been for ever: another claim is converting already. */
+  /** It would have waited for ever: another conversion waits for it already. */
   | 'deadlock'
-  /** Its limit is not the limit of those that hold the key. */
+  /** Its limit differs from the limit of the holders. */
   | 'mismatch'
   /** The store knows nothing of this claim. Always a possible answer. */
   | 'unknown'
 
-/** Where a claim stands. It only ever moves from waiting to held to absent. */
+/** The status of a claim. It only ever moves from waiting to held to absent. */
 export type ClaimStatus =
   | {
       readonly state: 'held'
-      /** Higher than all that the key had before. Another key may have the same. */
+      /** Higher than all fences that the key had before. Another key may have the same fence. */
       readonly fence: number
-      /** What is left, by the store's clock, when it answered. */
+      /** What is left of the lease, by the store's clock, when it answered. */
       readonly ttlMs: number
       /** Set once the holder has been asked to leave, with the reason: renewing no longer extends the lease. */
       readonly leaving?: string | undefined
-      /** Who was here before, if that claim ended uncleanly. */
+      /** How the last holder ended, if it ended uncleanly. */
       readonly after?: Succession | undefined
     }
   | {
       readonly state: 'waiting'
-      /** How many claims wait in front of this one, as far as the store has noticed. */
+      /** How many claims wait in front of this one, including ended ones that the store has not noticed. */
       readonly ahead: number
       readonly ttlMs: number
-      /** When to ask again if nothing is heard. */
+      /** When to poll if no notification arrives. */
       readonly againMs: number
     }
   | { readonly state: 'absent'; readonly reason: AbsentReason; readonly detail?: string }
-  /** Whether this request was carried out is not known. */
+  /** Whether the request was carried out is not known. */
   | { readonly state: 'unknown'; readonly error: unknown }
+
+/** The status of a claim that is held. */
+export type HeldStatus = Extract<ClaimStatus, { state: 'held' }>
+/** The status of a claim that waits. */
+export type WaitingStatus = Extract<ClaimStatus, { state: 'waiting' }>
+/** The status of a claim that the store does not have, or no longer. */
+export type AbsentStatus = Extract<ClaimStatus, { state: 'absent' }>
 
 /** What ends a claim besides its release: see {@link Supports.lifetime}. */
 export type ClaimLifetime = 'lease' | 'connection'
 
-/** What a driver can do. What is missing is refused by the client with UNSUPPORTED, never imitated. */
+/** What a driver can do. The client refuses the rest with UNSUPPORTED, and never imitates it. */
 export interface Supports {
   readonly shared: boolean
   readonly limit: boolean
   readonly range: boolean
-  /** The store keeps waiters in order. Without it the client asks again by its `retry` option. */
+  /** The store keeps waiters in order. Without it the client tries again by its `retry` option. */
   readonly queue: boolean
-  /** Statuses arrive through `listen`. Without it waiters ask again with a growing pause. */
+  /** Statuses are pushed through `listen`. Without it waiters poll, with a growing pause. */
   readonly push: boolean
   readonly priority: boolean
-  /** `replaces` */
+  /** Claims with `replaces`. */
   readonly convert: boolean
-  /** None: the request `evict` is not carried out either. */
+  /** The evict rules. Empty: the request `evict` is not carried out either. */
   readonly evict: readonly EvictRule[]
   readonly grace: boolean
   readonly maxHold: boolean
@@ -175,30 +183,30 @@ export interface Supports {
   readonly durationMaxMs?: number
   /** The longest ttl and grace together, of a claim and of its renewals. Default: whatever each may be. */
   readonly ttlAndGraceMaxMs?: number
-  /** The highest `fenceFloor` of a renewal, where the store takes less than others do: see `limits/bounds.ts`. */
+  /** The highest `fenceFloor` of a renewal, where the store takes less than others do: see `bounds.ts`. */
   readonly fenceFloorMax?: number
-  /** The ttl and heartbeat to use when the caller names none. */
+  /** The ttl, and below the heartbeat, to use when the caller names none. */
   readonly ttlDefaultMs?: number
   readonly heartbeatDefaultMs?: number
   /** With `evict: 'stale'`: the silence that counts when the caller names none. */
   readonly staleDefaultMs?: number
-  /** How to ask again when the caller does not say, for a store where asking is expensive. */
+  /** How to poll when the caller does not say, for a store where polling is expensive. */
   readonly pollingDefault?: Backoff
-  /** False: `list` does not show on whose behalf claims wait, so nobody can look for deadlocks. */
+  /** False: `list` does not show the owners of claims, so deadlocks cannot be found. */
   readonly owners?: boolean
-  /** False: renewals are not written down, so `renewalCount` counts only those that changed something else. */
+  /** False: renewals are not stored, so `renewalCount` counts only those that changed something else. */
   readonly renewals?: boolean
   /**
    * How long a claim lives. `lease`, the default: until the end that was answered, whatever becomes of connections and
    * processes. `connection`: no longer than the connection that made it, so no lease can be handed off, renewed over
-   * another connection, or held for somebody behind this process. Compositions refuse such a driver: see `lifetime.ts`.
+   * another connection, or held for somebody behind this process. Compositions refuse such a driver: see `supports.ts`.
    */
   readonly lifetime?: ClaimLifetime
 }
 
 /** A claim as the store has it, for people and tools. Times are milliseconds of the store's own clock. */
 export interface ListedClaim {
-  /** The capability. Never leaves the process that may read the store. */
+  /** The claim's capability. Must never leave the process that may read the store. */
   readonly id: string
   readonly state: 'held' | 'waiting'
   readonly mode: Mode
@@ -211,9 +219,9 @@ export interface ListedClaim {
   readonly graceMs: number
   readonly maxHoldMs?: number | undefined
   readonly leaving?: string | undefined
-  /** It may outlive its process, and be in another's care: its runner says who asked for it, not who has it. */
+  /** The claim may outlive its process and have been handed off: its runner says which process claimed it. */
   readonly detached?: boolean | undefined
-  /** While waiting: whether it is to take the place of a claim that its owner holds. */
+  /** While waiting: whether the claim is a conversion. */
   readonly converting?: boolean | undefined
   readonly enteredAt: number
   /** 0 while waiting. */
@@ -224,12 +232,14 @@ export interface ListedClaim {
   readonly runner: Runner
 }
 
+/** A key in use, with its claims. */
 export interface ListedKey {
   readonly key: string
   /** Holders first, then waiters in the order in which they will be promoted. */
   readonly claims: readonly ListedClaim[]
 }
 
+/** Which keys to list, and which page of them. */
 export interface ListQuery {
   /** One key, by name. */
   readonly key?: string
@@ -243,6 +253,7 @@ export interface ListQuery {
   readonly known?: string | undefined
 }
 
+/** One page of a listing. */
 export interface KeyPage {
   /** The store's clock at the time of reading: compare the claims' times with this, never with a clock of your own. */
   readonly now: number
@@ -251,7 +262,10 @@ export interface KeyPage {
   readonly next?: string
 }
 
-/** A pushed status of a claim that this driver's own client made, or `poll`: ask again. Always a hint: one that is lost costs time only. */
+/**
+ * A pushed status of a claim that this driver's own client made, or `poll`: ask for the status. Always a hint: a lost
+ * notification only costs time.
+ */
 export type Notification = ClaimStatus | 'poll'
 
 /** Receives the notifications of a driver. Must not throw. */
@@ -268,7 +282,7 @@ export interface LockDriver {
   /** For messages and metrics, e.g. `sqlite`. */
   readonly name: string
   readonly supports: Supports
-  /** The store itself, where that is known: the same for two drivers says that they are of one store. */
+  /** The store itself, where it is known: two drivers with the same value use one store. */
   readonly store?: unknown
   /** Connects and creates what the store lacks. Repeatable; safe when many processes do it at once. */
   open(): Promise<void>
@@ -294,8 +308,8 @@ export interface LockDriver {
    * cannot say. See `leasehold/quorum`.
    */
   dataAgeMs?(): Promise<number>
-  /** What an operator should know of this store, as `open` has found it: sentences that say what to do. Absent: nothing. */
+  /** What an operator should know of this store, as `open` found it: sentences that say what to do. */
   readonly warnings?: readonly string[]
-  /** Lets go of connections, timers and files. Claims stay as they are. Repeatable. */
+  /** Closes connections, timers and files. Claims stay as they are. Repeatable. */
   close(): Promise<void>
 }

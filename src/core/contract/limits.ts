@@ -1,6 +1,6 @@
 /**
- * The one place that holds every number and text of a request to what the store supports. The client's batcher asks here
- * before it sends, each driver before it carries out, the server before it passes on: what one entry refuses, all refuse.
+ * The one place that checks every number and text of a request against what the store supports. The batcher checks before
+ * it sends, each driver before it carries out, the server before it passes on: what one of them refuses, all refuse.
  *
  * Pure. A request within its limits costs comparisons and no allocation: see docs/decisions/009-limits.md.
  */
@@ -8,15 +8,15 @@ import type { Claim, Range, Request, Runner, ClaimStatus, Supports } from './dri
 import { LeaseholdError } from '../errors.ts'
 import { isWithin, requestBounds, wholeNumber, yearMs, type Bounds, metadataFault, textFault } from './bounds.ts'
 
-/** Why a request is not sent: a field that is out of bounds, or something that the store lacks. */
-export type Fault =
+/** Why a request is out of limits: a field that is out of bounds, or something that the store lacks. */
+export type RequestFault =
   | { readonly code: 'INVALID'; readonly field: string; readonly what: string }
   | { readonly code: 'UNSUPPORTED'; readonly what: string }
 
 const { keyBytesMax, idBytesMax, runnerTextBytesMax, ownerBytesMax, reasonBytesMax } = requestBounds
 
 /** What is wrong with a request for a store that supports this; undefined if nothing is. */
-export function faultOf(request: Request, supports: Supports): Fault | undefined {
+export function limitFault(request: Request, supports: Supports): RequestFault | undefined {
   switch (request?.op) {
     case 'claim':
       return claimFault(request.claim, supports)
@@ -42,15 +42,19 @@ export function faultOf(request: Request, supports: Supports): Fault | undefined
   }
 }
 
-/** What is wrong with a ttl for this store, whether it is claimed, renewed, converted or handed off with. */
-export function ttlFault(ttlMs: number, supports: Supports): Fault | undefined {
+/** What is wrong with a ttl for this store, be it of a claim, a renewal, a conversion or a hand-off. */
+export function ttlFault(ttlMs: number, supports: Supports): RequestFault | undefined {
   const { ttlMinMs } = supports
   if (Number.isSafeInteger(ttlMs) && ttlMs >= ttlMinMs && ttlMs <= ttlMaxOf(supports)) return undefined
   return { code: 'INVALID', field: 'ttlMs', what: `must be from ${ttlMinMs} to ${ttlMaxOf(supports)} for this store` }
 }
 
-/** What is wrong with a ttl of a claim with this grace: some stores bound both together. */
-export function blockingFault(ttlMs: number, graceMs: number, { ttlAndGraceMaxMs }: Supports): Fault | undefined {
+/** What is wrong with a ttl and a grace together, which some stores bound. */
+export function blockingFault(
+  ttlMs: number,
+  graceMs: number,
+  { ttlAndGraceMaxMs }: Supports,
+): RequestFault | undefined {
   if (ttlAndGraceMaxMs === undefined || ttlMs + graceMs <= ttlAndGraceMaxMs) return undefined
   return {
     code: 'INVALID',
@@ -59,8 +63,8 @@ export function blockingFault(ttlMs: number, graceMs: number, { ttlAndGraceMaxMs
   }
 }
 
-/** Refuses an eviction where none can be carried out, rather than to answer that nobody held the lock. */
-export function evictionFault({ evict }: Supports): Fault | undefined {
+/** Refuses an eviction where the store can carry out none, rather than answer that no claim held the lock. */
+export function evictionFault({ evict }: Supports): RequestFault | undefined {
   return evict.length === 0 ? { code: 'UNSUPPORTED', what: 'evictions' } : undefined
 }
 
@@ -80,14 +84,14 @@ export function ttlMaxOf({ ttlMaxMs }: Supports): number {
 }
 
 /** The error that a request with this fault is answered with. */
-export function errorOf(fault: Fault): LeaseholdError {
+export function limitError(fault: RequestFault): LeaseholdError {
   if (fault.code === 'INVALID') return new LeaseholdError('INVALID', `${fault.field} ${fault.what}.`)
   return new LeaseholdError('UNSUPPORTED', `This store cannot do ${fault.what}. docs/guarantees.md says which can.`)
 }
 
 /**
- * Sends the requests that are within limits and answers the others itself, each in its place. One line of a driver's
- * `send`: nothing that is out of limits reaches a store, and nobody else's request fails for it.
+ * Sends the requests that are within limits, and answers the others itself, each in its place. One line of a driver's
+ * `send`: no request out of limits reaches a store, or makes other requests fail.
  */
 export function withinLimits(
   supports: Supports,
@@ -95,7 +99,7 @@ export function withinLimits(
   send: (requests: readonly Request[]) => Promise<readonly ClaimStatus[]>,
 ): Promise<readonly ClaimStatus[]> {
   for (const request of requests)
-    if (faultOf(request, supports) !== undefined) return sendValid(supports, requests, send)
+    if (limitFault(request, supports) !== undefined) return sendValid(supports, requests, send)
   return send(requests)
 }
 
@@ -104,15 +108,15 @@ async function sendValid(
   requests: readonly Request[],
   send: (requests: readonly Request[]) => Promise<readonly ClaimStatus[]>,
 ): Promise<readonly ClaimStatus[]> {
-  const faults = requests.map((request) => faultOf(request, supports))
+  const faults = requests.map((request) => limitFault(request, supports))
   const valid = requests.filter((_, place) => faults[place] === undefined)
   const statuses = valid.length === 0 ? [] : [...(await send(valid))]
   return faults.map((fault) =>
-    fault === undefined ? (statuses.shift() as ClaimStatus) : { state: 'unknown', error: errorOf(fault) },
+    fault === undefined ? (statuses.shift() as ClaimStatus) : { state: 'unknown', error: limitError(fault) },
   )
 }
 
-function claimFault(claim: Claim, supports: Supports): Fault | undefined {
+function claimFault(claim: Claim, supports: Supports): RequestFault | undefined {
   const { ttlMs, graceMs } = claim
   return (
     placeFault(claim) ??
@@ -133,7 +137,7 @@ function claimFault(claim: Claim, supports: Supports): Fault | undefined {
 }
 
 /** What the store lacks for a claim. */
-function lackFor(claim: Claim, supports: Supports): Fault | undefined {
+function lackFor(claim: Claim, supports: Supports): RequestFault | undefined {
   const missing =
     (claim.mode === 'shared' && !supports.shared && 'shared claims') ||
     (claim.limit !== undefined && !supports.limit && 'limits') ||
@@ -147,7 +151,7 @@ function lackFor(claim: Claim, supports: Supports): Fault | undefined {
 }
 
 /** What is wrong with a range; undefined if nothing is. */
-export function rangeFault(range: Range): Fault | undefined {
+export function rangeFault(range: Range): RequestFault | undefined {
   return (
     numberFault('range.start', range?.start, requestBounds.natural) ??
     numberFault('range.end', range.end, requestBounds.positive) ??
@@ -155,17 +159,17 @@ export function rangeFault(range: Range): Fault | undefined {
   )
 }
 
-/** Found to be in order last: a client makes all its claims with the same runner. */
+/** The last runner found to be within limits: a client makes all its claims with the same one. */
 let lastRunner: Runner | undefined
 
-function runnerFault(runner: Runner): Fault | undefined {
+function runnerFault(runner: Runner): RequestFault | undefined {
   if (runner === lastRunner && runner !== undefined) return undefined
   const fault = newRunnerFault(runner)
   if (fault === undefined) lastRunner = runner
   return fault
 }
 
-function newRunnerFault(runner: Runner): Fault | undefined {
+function newRunnerFault(runner: Runner): RequestFault | undefined {
   return (
     invalidIf('runner.id', textFault(runner?.id, runnerTextBytesMax)) ??
     invalidIf('runner.incarnation', textFault(runner.incarnation, runnerTextBytesMax)) ??
@@ -177,38 +181,38 @@ function newRunnerFault(runner: Runner): Fault | undefined {
   )
 }
 
-function placeFault({ key, id }: { readonly key: string; readonly id: string }): Fault | undefined {
+function placeFault({ key, id }: { readonly key: string; readonly id: string }): RequestFault | undefined {
   return invalidIf('key', textFault(key, keyBytesMax)) ?? invalidIf('id', textFault(id, idBytesMax))
 }
 
-function modeFault({ mode, wait }: Claim): Fault | undefined {
+function modeFault({ mode, wait }: Claim): RequestFault | undefined {
   if (mode !== 'exclusive' && mode !== 'shared') return invalidIf('mode', 'must be one of exclusive, shared')
   return typeof wait === 'boolean' ? undefined : invalidIf('wait', 'must be true or false')
 }
 
-function durationFault(field: string, valueMs: number, least: number, supports: Supports): Fault | undefined {
+function durationFault(field: string, valueMs: number, least: number, supports: Supports): RequestFault | undefined {
   const most = durationMaxOf(supports)
   if (Number.isSafeInteger(valueMs) && valueMs >= least && valueMs <= most) return undefined
   return { code: 'INVALID', field, what: `${wholeNumber({ least, most })}, in milliseconds` }
 }
 
-function numberFault(field: string, value: number, bounds: Bounds): Fault | undefined {
+function numberFault(field: string, value: number, bounds: Bounds): RequestFault | undefined {
   return isWithin(value, bounds) ? undefined : { code: 'INVALID', field, what: wholeNumber(bounds) }
 }
 
-function optionalFault(field: string, value: number | undefined, bounds: Bounds): Fault | undefined {
+function optionalFault(field: string, value: number | undefined, bounds: Bounds): RequestFault | undefined {
   return value === undefined ? undefined : numberFault(field, value, bounds)
 }
 
-function fenceFloorFault(floor: number | undefined, supports: Supports): Fault | undefined {
+function fenceFloorFault(floor: number | undefined, supports: Supports): RequestFault | undefined {
   if (floor === undefined) return undefined
   return numberFault('fenceFloor', floor, { least: requestBounds.fenceFloor.least, most: fenceFloorMaxOf(supports) })
 }
 
-function optionalFlagFault(field: string, value: boolean | undefined): Fault | undefined {
+function optionalFlagFault(field: string, value: boolean | undefined): RequestFault | undefined {
   return value === undefined || typeof value === 'boolean' ? undefined : invalidIf(field, 'must be true or false')
 }
 
-function invalidIf(field: string, what: string | undefined): Fault | undefined {
+function invalidIf(field: string, what: string | undefined): RequestFault | undefined {
   return what === undefined ? undefined : { code: 'INVALID', field, what }
 }

@@ -1,11 +1,11 @@
 import { LeaseholdError } from '../errors.ts'
 
-/** Every option there is, by name. The compiler sees to it that none is missing and none is made up. */
+/** Every option, by name. The compiler checks that none is missing and none is made up. */
 export type OptionNames<Options> = Readonly<Record<keyof Options, true>>
 
 /**
- * Refuses options that nobody would read: misspelt, they would do nothing and say nothing. `whose` is the call they are
- * for; `hints` say what to do about names that people bring from elsewhere.
+ * Refuses unknown options: misspelt, they would silently do nothing. `whose` is the call they are for; `hints` say what to
+ * do about names that people know from other libraries.
  */
 export function checkOptions(
   given: unknown,
@@ -43,7 +43,7 @@ export function nearest(word: string, known: readonly string[]): string | undefi
   const near = known
     .map((candidate) => ({ candidate, mistakes: distance(word, candidate) }))
     .filter(({ mistakes }) => mistakes <= mistakesMax)
-    .toSorted((one, other) => one.mistakes - other.mistakes)
+    .toSorted((first, second) => first.mistakes - second.mistakes)
   return near[0]?.candidate ?? known.find((candidate) => word.length > 1 && candidate.startsWith(word))
 }
 

@@ -1,4 +1,4 @@
-/** What tells one store from another behind a `?`. All else there may be a secret, or is about the connection. */
+/** The parameters of a URL that tell one store from another. All others may be secrets, or are about the connection. */
 export const identifyingParameters: ReadonlySet<string> = new Set([
   'api',
   'collection',
@@ -12,18 +12,18 @@ export const identifyingParameters: ReadonlySet<string> = new Set([
 
 const hidden = '***'
 
-/** Where the next URL of a list begins, as in a quorum's. */
+/** Where the next URL of a list begins, as in the URL of a quorum. */
 const betweenUrls = /,(?=(?:sqlite|memory):|[a-z][a-z0-9+.-]*:\/\/)/i
-/** A URL in a sentence: what comes before the last `@` of it may be a name and a password, and so may what follows a `?`. */
+/** A URL in a sentence, with all that may be a login (up to its last `@`) or a secret parameter (after a `?`). */
 const urlInText = /\b[a-z][a-z0-9+.-]*:\/\/[^\s"'<>]+/gi
 const fileUrl = /^(?:sqlite|memory|file):/i
 
 /**
- * A URL without its secrets, to be shown: who logs in, and the value of each parameter that may be one, is written as `***`.
- * Takes whatever somebody gave for a URL: mistyped schemes, slashes in passwords, no scheme at all.
+ * A URL without its secrets, to be shown: the login, and the value of each parameter that may be a secret, become `***`.
+ * Takes any text that was given for a URL: mistyped schemes, slashes in passwords, no scheme at all.
  */
 export function redactedUrl(url: string): string {
-  return url.split(betweenUrls).map(redactedOne).join(',')
+  return url.split(betweenUrls).map(withoutSecrets).join(',')
 }
 
 /** A text with every URL in it redacted. */
@@ -31,14 +31,14 @@ export function redactedText(text: string): string {
   return text.replace(urlInText, redactedUrl)
 }
 
-function redactedOne(url: string): string {
+function withoutSecrets(url: string): string {
   if (fileUrl.test(url)) return url
   const [, address = '', query] = /^([^?]*)(?:\?(.*))?$/s.exec(url) ?? []
-  // Without the slashes, what looks like a scheme may be the name of a user.
+  // If no slashes follow, what looks like a scheme may be the name of a user.
   const [, scheme = '', login, place = ''] = /^((?:[a-z][a-z0-9+.-]*:)+\/\/)?(?:(.*)@)?([^@]*)$/is.exec(address) ?? []
   const shown = `${scheme}${login === undefined ? '' : `${hidden}@`}${place}`
   if (query === undefined) return shown
-  // A ? in a password that was not escaped: all of the rest may be a part of it.
+  // An unescaped ? in a password: all up to the last @ may be part of it.
   if (query.includes('@')) return `${scheme}${hidden}@${query.slice(query.lastIndexOf('@') + 1)}`
   return `${shown}?${query.split('&').map(redactedParameter).join('&')}`
 }

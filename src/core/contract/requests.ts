@@ -1,13 +1,13 @@
 import type { Claim, Request } from './driver.ts'
 
-/** Less is not enough for a round trip. */
+/** The shortest send timeout: less is not enough for a round trip. */
 const leastMs = 50
-/** Renewals of leases at least this long are in no hurry: a third of it is what stores bear with by default. */
+/** Renewals of leases at least this long are not urgent: a third of it is the default send timeout of stores. */
 const relaxedTtlMs = 15_000
 
 /**
- * How urgent a request is. 0: it may take as long as the store's patience, or nearly. Renewals of short leases are urgent: a lost reply
- * must leave time for another before the lease ends. Leases of one urgency differ by a factor of two at most.
+ * How urgent a request is. 0: it may take about as long as the send timeout. Renewals of short leases are urgent: a lost
+ * reply must leave time for another renewal before the lease ends. Leases of one urgency differ by at most a factor of two.
  */
 export function urgencyOf(request: Request): number {
   if (request.op !== 'renew' || request.ttlMs >= relaxedTtlMs) return 0
@@ -15,8 +15,8 @@ export function urgencyOf(request: Request): number {
 }
 
 /**
- * How long a `send` may take that may take `sendTimeoutMs`: a lost reply must leave time to renew before the lease ends. An urgent renewal
- * hurries only others of its kind, never requests that share its batch: the batcher sends urgent ones apart.
+ * The timeout of one `send`, at most `sendTimeoutMs`: a lost reply must leave time to renew before the lease ends. Urgent
+ * renewals shorten it only if all requests are urgent: the batcher sends them in batches of their own.
  */
 export function sendTimeoutFor(requests: readonly Request[], sendTimeoutMs: number): number {
   let relaxedMs = sendTimeoutMs
@@ -32,6 +32,7 @@ export function sendTimeoutFor(requests: readonly Request[], sendTimeoutMs: numb
   return Math.max(leastMs, areAllUrgent ? Math.min(sendTimeoutMs, urgentMs) : relaxedMs)
 }
 
+/** The key that a request is about. */
 export function keyOf(request: Request): string {
   return request.op === 'claim' ? request.claim.key : request.key
 }
@@ -42,7 +43,7 @@ export function claimIdOf(request: Request): string | undefined {
   return request.op === 'evict' ? undefined : request.id
 }
 
-/** One text for a claim: an id alone may be somebody's for another key. No two claims have the same, whatever their texts hold. */
+/** A text that is unique for each claim: the same id may be used for another key. */
 export function claimName({ key, id }: Pick<Claim, 'key' | 'id'>): string {
   return `${id.length} ${id}${key}`
 }

@@ -1,6 +1,6 @@
 import type { Range } from './driver.ts'
 import { LeaseholdError } from '../errors.ts'
-import { errorOf, rangeFault } from './limits.ts'
+import { limitError, rangeFault } from './limits.ts'
 import { requestBounds, textFault, utf8Length } from './bounds.ts'
 
 /** What is locked. Each scope has one canonical key; a plain string means {@link named}. */
@@ -11,12 +11,13 @@ export interface Scope {
   readonly range?: Range
 }
 
+/** A scope, or the name of a lock. */
 export type ScopeLike = string | Scope
 
 const nameBytesMax = 512
-/** What a namespace of 64 leaves of the longest key. */
+/** What a namespace of 64 bytes and a slash leave of the longest key. */
 const scopeKeyBytesMax = requestBounds.keyBytesMax - 65
-/** What no name and no line of text may have: it would end the line, or say something to a terminal. @internal */
+/** Characters that no name and no line of text may have: they would end the line, or command a terminal. @internal */
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
 export const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/
 const namespaceForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
@@ -28,7 +29,7 @@ export function named(name: string): Scope {
 
 /** A whole file or directory. Conflicts with every byte range of the same inode. */
 export function inode(number: number): Scope {
-  return { kind: 'inode', key: `inode:${wholeNumber(number, 'An inode', 0)}` }
+  return { kind: 'inode', key: `inode:${checkWholeNumber(number, 'An inode', 0)}` }
 }
 
 /** An absolute path, normalised. It covers no children: `/a` and `/a/b` are two locks. */
@@ -52,8 +53,8 @@ function normalised(location: string): string {
 
 /** Bytes from `start` up to, not including, `end` of an inode. */
 export function byteRange(inodeNumber: number, start: number, end: number): Scope {
-  wholeNumber(start, 'The start of a byte range', 0)
-  wholeNumber(end, 'The end of a byte range', 0)
+  checkWholeNumber(start, 'The start of a byte range', 0)
+  checkWholeNumber(end, 'The end of a byte range', 0)
   if (start >= end) {
     throw new LeaseholdError(
       'INVALID',
@@ -65,7 +66,7 @@ export function byteRange(inodeNumber: number, start: number, end: number): Scop
 
 /** An issue of a repository, by number. */
 export function issue(number: number): Scope {
-  return { kind: 'issue', key: `issue:${wholeNumber(number, 'An issue', 1)}` }
+  return { kind: 'issue', key: `issue:${checkWholeNumber(number, 'An issue', 1)}` }
 }
 
 /** The scope a caller means. @internal */
@@ -75,12 +76,12 @@ export function toScope(scope: ScopeLike): Scope {
   throw new LeaseholdError('INVALID', 'A scope is a name, or made by named, inode, path, byteRange or issue.')
 }
 
-/** A scope may have been made by hand: what no store could keep is refused here. */
+/** A scope may have been made by hand: refuses what no store could keep. */
 function checkScope(scope: Scope): Scope {
   const keyFault = textFault(scope.key, scopeKeyBytesMax)
   if (keyFault !== undefined) throw new LeaseholdError('INVALID', `The key of a scope ${keyFault}.`)
   const fault = scope.range === undefined ? undefined : rangeFault(scope.range)
-  if (fault !== undefined) throw errorOf(fault)
+  if (fault !== undefined) throw limitError(fault)
   return scope
 }
 
@@ -113,14 +114,14 @@ export function splitStoreKey(key: string): { readonly namespace: string; readon
   return { namespace: key.slice(0, split), scopeKey: key.slice(split + 1) }
 }
 
-/** The scope that a claim is on, out of what the store knows of it. @internal */
+/** The scope of a claim, from what the store knows of it. @internal */
 export function scopeOf({ key, range }: { readonly key: string; readonly range?: Range | undefined }): Scope {
   const scopeKey = splitStoreKey(key)?.scopeKey ?? key
   if (range !== undefined) return { kind: 'byteRange', key: scopeKey, range }
   return { kind: scopeKey.slice(0, scopeKey.indexOf(':')) as Scope['kind'], key: scopeKey }
 }
 
-/** @internal */
+/** The namespace, if it is usable. @internal */
 export function checkNamespace(namespace: string): string {
   if (typeof namespace === 'string' && namespaceForm.test(namespace)) return namespace
   throw new LeaseholdError(
@@ -129,23 +130,23 @@ export function checkNamespace(namespace: string): string {
   )
 }
 
-function checkName(name: string, what: string): string {
+function checkName(name: string, subject: string): string {
   if (typeof name !== 'string' || name.length === 0)
-    throw new LeaseholdError('INVALID', `${what} must be text and not empty.`)
+    throw new LeaseholdError('INVALID', `${subject} must be text and not empty.`)
   if (name.length * 3 > nameBytesMax && utf8Length(name) > nameBytesMax) {
-    throw new LeaseholdError('INVALID', `${what} is ${utf8Length(name)} bytes long; ${nameBytesMax} are allowed.`)
+    throw new LeaseholdError('INVALID', `${subject} is ${utf8Length(name)} bytes long; ${nameBytesMax} are allowed.`)
   }
   if (controlCharacters.test(name))
-    throw new LeaseholdError('INVALID', `${what} has a control character: ${JSON.stringify(name)}.`)
+    throw new LeaseholdError('INVALID', `${subject} has a control character: ${JSON.stringify(name)}.`)
   if (!name.isWellFormed())
-    throw new LeaseholdError('INVALID', `${what} is not well-formed Unicode: ${JSON.stringify(name)}.`)
+    throw new LeaseholdError('INVALID', `${subject} is not well-formed Unicode: ${JSON.stringify(name)}.`)
   return name
 }
 
-function wholeNumber(value: number, what: string, least: number): number {
+function checkWholeNumber(value: number, subject: string, least: number): number {
   if (Number.isSafeInteger(value) && value >= least) return value
   throw new LeaseholdError(
     'INVALID',
-    `${what} must be a whole number of at least ${least} and below 2^53, not ${String(value)}.`,
+    `${subject} must be a whole number of at least ${least} and below 2^53, not ${String(value)}.`,
   )
 }

@@ -3,12 +3,10 @@ import { LeaseholdError } from '../errors.ts'
 import { ttlMaxOf } from './limits.ts'
 import { builtin } from '../machine/runtime.ts'
 
-/**
- * Whether what a driver, or somebody behind it, gave is a claim status. Drivers are other people's code: what enters the
- * client by an answer or a notification is looked at before it is believed.
- */
+/** Checks of answers and notifications before the client believes them: drivers are other people's code. */
 
-const absentReasons: ReadonlySet<unknown> = new Set<AbsentReason>([
+/** Why a claim may be absent. */
+export const absentReasons: readonly AbsentReason[] = [
   'refused',
   'expired',
   'released',
@@ -17,9 +15,11 @@ const absentReasons: ReadonlySet<unknown> = new Set<AbsentReason>([
   'deadlock',
   'mismatch',
   'unknown',
-])
-const endings: ReadonlySet<unknown> = new Set<Succession['how']>(['expired', 'died', 'evicted', 'max-hold'])
+]
+/** How the claim before may have ended, if not by its release. */
+export const uncleanEndings: readonly Succession['how'][] = ['expired', 'died', 'evicted', 'max-hold']
 
+/** Whether a value is a claim status. */
 export function isClaimStatus(value: unknown): value is ClaimStatus {
   if (typeof value !== 'object' || value === null) return false
   const given = value as Readonly<Record<string, unknown>>
@@ -29,7 +29,7 @@ export function isClaimStatus(value: unknown): value is ClaimStatus {
     case 'waiting':
       return isCount(given['ahead']) && isAmount(given['ttlMs']) && isAmount(given['againMs'])
     case 'absent':
-      return isAbsentReason(given['reason']) && isTextOrAbsent(given['detail'])
+      return absentReasons.includes(given['reason'] as AbsentReason) && isTextOrAbsent(given['detail'])
     case 'unknown':
       return true
     default:
@@ -42,24 +42,17 @@ function isHeld({ fence, ttlMs, leaving, after }: Readonly<Record<string, unknow
   return isTextOrAbsent(leaving) && (after === undefined || isEnding(after))
 }
 
-/** As much of a succession as is used. Whoever held the key before may have been of another version. */
+/** Checks only the fields of a succession that are used: the last holder may have been of another version. */
 function isEnding(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
   const { how, runner } = value as Partial<Record<keyof Succession, unknown>>
-  return endings.has(how) && typeof (runner as Partial<Runner> | null | undefined)?.id === 'string'
+  return (
+    uncleanEndings.includes(how as Succession['how']) &&
+    typeof (runner as Partial<Runner> | null | undefined)?.id === 'string'
+  )
 }
 
-export function isAbsentReason(value: unknown): value is AbsentReason {
-  return absentReasons.has(value)
-}
-
-export function isSuccession(value: unknown): value is Succession {
-  if (typeof value !== 'object' || value === null) return false
-  const { how, fence, runner } = value as Partial<Record<keyof Succession, unknown>>
-  return endings.has(how) && Number.isSafeInteger(fence) && isRunner(runner)
-}
-
-/** Whether a value that came from outside can pass for a runner. */
+/** Whether a value from outside has the fields of a runner. */
 export function isRunner(value: unknown): value is Runner {
   if (typeof value !== 'object' || value === null) return false
   const { id, incarnation, host, pid, client, owner, metadata } = value as Partial<Record<keyof Runner, unknown>>
@@ -80,14 +73,13 @@ function isCount(value: unknown): value is number {
 }
 
 /** JSON can say 1e999: a lease without an end would be one that nobody stops trusting. */
-export function isAmount(value: unknown): value is number {
+function isAmount(value: unknown): value is number {
   return Number.isFinite(value) && (value as number) >= 0
 }
 
 /**
- * The answer to a request, once it has been checked: a driver is somebody else's code. No answer gives more time than a
- * renewal asked for, or than the store's longest ttl: a longer lease is cut to that. What makes no sense is answered
- * `unknown`.
+ * The answer to a request, checked. If it gives more time than the renewal asked for, or than the store's longest ttl, it
+ * is cut to that. An answer that makes no sense becomes `unknown`.
  */
 export function checkedAnswer(
   status: ClaimStatus | null | undefined,
@@ -118,11 +110,11 @@ export function checkedNotification(notification: unknown, supports: Supports): 
 }
 
 /** The error for an answer that makes no sense. */
-export function malformed(what: string): LeaseholdError {
-  return new LeaseholdError('INVALID', `The store's driver answered with ${what}. This is a fault of the driver.`)
+export function malformed(answer: string): LeaseholdError {
+  return new LeaseholdError('INVALID', `The store's driver answered with ${answer}. This is a fault of the driver.`)
 }
 
-/** The longest that a claim can last after this request. One that is sent again may have been renewed for longer since. */
+/** The longest ttl an answer may have. A claim that is sent again may have been renewed for longer meanwhile. */
 function longestMs(request: Request, supports: Supports): number {
   return request.op === 'renew' ? request.ttlMs : ttlMaxOf(supports)
 }
@@ -131,7 +123,7 @@ function withTtlOf<Answer extends { readonly ttlMs: number }>(answer: Answer, mo
   return answer.ttlMs > mostMs ? { ...answer, ttlMs: mostMs } : answer
 }
 
-/** In short: an answer may be of any size, and hold anything. */
+/** The beginning of an answer, for an error: it may be of any size, and hold anything. */
 function shown(value: unknown): string {
   if (value === undefined || value === null) return 'nothing'
   const inspect = builtin('node:util')?.inspect

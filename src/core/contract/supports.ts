@@ -3,7 +3,7 @@ import { yearMs } from './bounds.ts'
 import { LeaseholdError } from '../errors.ts'
 import { positiveMs, type Duration } from '../time/duration.ts'
 
-/** What a store that keeps whole claims can do: all of it. A driver names only where it differs. */
+/** Everything. A driver names only where it differs. */
 export const fullSupport: Supports = {
   shared: true,
   limit: true,
@@ -26,10 +26,10 @@ export function endsWithConnection({ lifetime }: Supports): boolean {
 }
 
 /**
- * Refuses a store whose claims end with their connection, for a composition that stands between a holder and that
- * connection. The store would free the lock as soon as the connection ends, while the holder, who learns nothing of
- * that, trusts its lease to the end it was told. Every composition calls this when it opens, and whenever what the store
- * supports may have changed. `composition` begins the message, e.g. `A quorum`.
+ * Refuses a store whose claims end with their connection, for a composition (a quorum, a server) between a holder and that
+ * connection. When the connection ends, the store frees the lock, while the holder does not notice and trusts its lease
+ * to the answered end. Every composition calls this when it opens, and whenever `supports` may have changed.
+ * `composition` begins the message, e.g. `A quorum`.
  */
 export function requireLeaseLifetime(
   { name, supports }: Pick<LockDriver, 'name' | 'supports'>,
@@ -43,17 +43,17 @@ export function requireLeaseLifetime(
   )
 }
 
-/** How long leases of a store last where the caller does not say, and how often they are renewed. */
+/** The default ttl of a store's leases, and how often they are renewed by default. */
 export interface LeaseDefaults {
   readonly ttl?: Duration | undefined
   readonly heartbeat?: Duration | undefined
 }
 
-const ttlUnlessTold = '30s'
+const ttlDefault = '30s'
 
-/** What a store says of it in `supports`. */
+/** The lease defaults, checked, as fields of `supports`. */
 export function leaseDefaults({ ttl, heartbeat }: LeaseDefaults): Partial<Supports> {
-  const ttlMs = positiveMs(ttl ?? ttlUnlessTold, 'ttl')
+  const ttlMs = positiveMs(ttl ?? ttlDefault, 'ttl')
   if (ttlMs > yearMs) throw new LeaseholdError('INVALID', `ttl is ${ttlMs} ms. Use ${yearMs} ms at most, a year.`)
   const heartbeatMs = heartbeat === undefined ? ttlMs / 3 : positiveMs(heartbeat, 'heartbeat')
   if (heartbeatMs <= ttlMs / 2) return { ttlDefaultMs: ttlMs, heartbeatDefaultMs: heartbeatMs }

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync, readlinkSync } from 'node:fs'
 import { uptime, hostname } from 'node:os'
-import { monotonicMs } from '../time/environment.ts'
+import { monotonicMs } from './machine-clock.ts'
 import { createHash } from 'node:crypto'
 
-/** What may stand in a boot identity: it becomes part of a file name. */
+/** Characters that a boot identity must not have: it becomes part of a file name. */
 const unwanted = /[^A-Za-z0-9.+-]/g
 
 /** Boot times guessed from two clocks that do not tick together differ by less than this. */
@@ -14,8 +14,8 @@ const guessRoundedToMs = 60_000
 const clockRoundedToMs = 20
 
 /**
- * Names the run of the system clock that this process lives in: two processes with the same identity read the same
- * monotonic clock. A wrong guess only makes leases look foreign, and those are given their full ttl.
+ * Names the boot, and so the monotonic clock, of this process: two processes with the same identity read the same clock. A
+ * wrong guess only makes leases look foreign, and a foreign lease is given its full ttl.
  */
 export function bootIdentity(platform: NodeJS.Platform = process.platform): string {
   try {
@@ -23,7 +23,7 @@ export function bootIdentity(platform: NodeJS.Platform = process.platform): stri
     if (platform === 'darwin')
       return clean(execFileSync('sysctl', ['-n', 'kern.bootsessionuuid'], { encoding: 'utf8' }))
   } catch {
-    // Neither is certain to be there: fall through to the guess.
+    // Not readable here: fall through to the guess.
   }
   if (platform === 'linux') return guessedClock(Date.now(), monotonicMs())
   return guessedBoot(Date.now(), uptime())
@@ -34,15 +34,15 @@ export function linuxBoot(bootId: string, offset: string): string {
   return clean(offset === '' ? bootId : `${bootId.trim()}+${offset}`)
 }
 
-/** For systems that do not name their boots: the time of the last one, to the minute. */
+/** For systems that do not name their boots: the time of the last boot, to the minute. */
 export function guessedBoot(wallMs: number, uptimeSeconds: number): string {
   return `at-${Math.round((wallMs - uptimeSeconds * 1000) / guessRoundedToMs)}`
 }
 
 /**
- * For Linux without /proc, which Deno shows with `--allow-all` only. A time namespace moves the monotonic clock and never the
- * wall clock, so that the lead of the second tells the clocks of containers apart. It changes with a sleep, and when somebody
- * sets the wall clock: processes from before and after then look foreign to each other.
+ * For Linux without /proc, which Deno shows with `--allow-all` only. A time namespace moves the monotonic clock and never
+ * the wall clock, so the lead of the wall clock tells the clocks of containers apart. The lead changes with a sleep, and
+ * when the wall clock is set: processes from before and after then look foreign to each other.
  */
 export function guessedClock(wallMs: number, monotonic: number): string {
   return `clock-${Math.round((wallMs - monotonic) / clockRoundedToMs)}`
@@ -63,13 +63,13 @@ export type MovedClock = 'monotonic' | 'boottime'
 const initialNamespace = 'time:[4026531834]'
 
 /**
- * How far this process's time namespace moves a clock, as text. Empty where it does not, and on kernels before 5.6, which
- * have no time namespaces. Two processes with the same text read the same clock. Throws where /proc may not be read.
+ * By how much the time namespace of this process moves a clock, as text. Empty if it does not, and on kernels before 5.6,
+ * which have no time namespaces. Two processes with the same text read the same clock. Throws if /proc is not readable.
  */
 export function clockOffset(clock: MovedClock): string {
   try {
     const own = readlinkSync('/proc/self/ns/time')
-    // The offsets are those of our children, which may have been given another namespace.
+    // The file has the offsets of our children, which may have another namespace.
     if (own !== readlinkSync('/proc/self/ns/time_for_children')) return own === initialNamespace ? '' : digitsOf(own)
     return parseOffset(readFileSync('/proc/self/timens_offsets', 'utf8'), clock)
   } catch (error) {
@@ -80,7 +80,7 @@ export function clockOffset(clock: MovedClock): string {
 
 /** The offset in the text of /proc/PID/timens_offsets. */
 export function parseOffset(text: string, clock: MovedClock): string {
-  const line = text.split('\n').find((each) => each.startsWith(clock)) ?? ''
+  const line = text.split('\n').find((row) => row.startsWith(clock)) ?? ''
   const [, seconds = '0', nanoseconds = '0'] = line.split(/\s+/)
   return Number(seconds) === 0 && Number(nanoseconds) === 0 ? '' : `${seconds}.${nanoseconds}`
 }
@@ -90,8 +90,8 @@ function digitsOf(text: string): string {
 }
 
 /**
- * Names the machine that this process runs on, in letters that fit into a file name: the same after a restart of the
- * machine, another one on a copy of its disk that was given an id or a host name of its own.
+ * Names the machine that this process runs on, in characters that fit into a file name: the same after a restart of the
+ * machine, different on a copy of its disk that has another machine id or host name.
  */
 export function machineIdentity(platform: NodeJS.Platform = process.platform, host: string = hostname()): string {
   return createHash('sha256')
@@ -100,7 +100,7 @@ export function machineIdentity(platform: NodeJS.Platform = process.platform, ho
     .slice(0, 16)
 }
 
-/** Empty where the system has none: then the host name alone tells machines apart. */
+/** The machine's id. Empty if the system has none: then the host name alone tells machines apart. */
 function machineId(platform: NodeJS.Platform): string {
   try {
     if (platform === 'linux') return readFileSync('/etc/machine-id', 'utf8').trim()

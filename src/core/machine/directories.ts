@@ -1,9 +1,8 @@
 import { homedir } from 'node:os'
 import path from 'node:path'
-import { dirname } from 'node:path'
 import { mkdirSync } from 'node:fs'
 
-/** Where the locks of this user live when nobody names a file. */
+/** The default file of this user's locks. */
 export function defaultFile(
   environment: NodeJS.ProcessEnv = process.env,
   platform: NodeJS.Platform = process.platform,
@@ -11,7 +10,7 @@ export function defaultFile(
   return path.join(stateDirectory(environment, platform), 'locks.sqlite')
 }
 
-/** Where this user's programs keep what they remember. */
+/** The directory where Leasehold keeps the state of this user. */
 export function stateDirectory(
   environment: NodeJS.ProcessEnv = process.env,
   platform: NodeJS.Platform = process.platform,
@@ -26,11 +25,11 @@ export function stateDirectory(
 }
 
 /**
- * Makes a directory, for this user alone, and those above it that are missing. Node's own `recursive` never returns where
- * the file system says of each step that the one above is missing, as /proc does.
+ * Makes a directory, for this user alone, and the missing directories above it. Node's own `recursive` never returns on a
+ * file system that reports the parent as missing at every step, as /proc does.
  */
 export function makeDirectory(directory: string): void {
-  const above = dirname(directory)
+  const above = path.dirname(directory)
   try {
     makeLast(directory)
   } catch (error) {
@@ -40,7 +39,7 @@ export function makeDirectory(directory: string): void {
   }
 }
 
-/** Makes the last part of a path. Another process may have been quicker. */
+/** Makes the last directory of a path, unless another process was quicker. */
 function makeLast(directory: string): void {
   try {
     mkdirSync(directory, { mode: 0o700 })

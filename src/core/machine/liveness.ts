@@ -4,15 +4,15 @@ import { clockOffset, bootIdentity, machineIdentity } from './boot.ts'
 import { hostname, uptime } from 'node:os'
 import type { ProcessWatch } from './runner-name.ts'
 
-/** Which process this is, as far as the machine can tell processes apart. */
+/** A process, as far as the machine can tell processes apart. */
 export interface ProcessIdentity {
   /**
-   * The pid namespace, and what a time namespace adds to start times; empty where it is not known. A stamp proves nothing
-   * where this differs.
+   * The pid namespace, and what a time namespace adds to start times; empty if it is not known. If this differs, a stamp
+   * proves nothing.
    */
   readonly namespace: string
   readonly pid: number
-  /** When it started, in the kernel's ticks since boot; 0 where that is not known. */
+  /** When the process started, in the kernel's ticks since boot; 0 if that is not known. */
   readonly started: number
 }
 
@@ -25,24 +25,24 @@ export interface LivenessStamp extends ProcessIdentity {
 
 const pattern = /^([A-Za-z0-9.+-]+)_([\d.+-]*)_(\d+)_(\d+)_([0-9a-f]{16})$/
 
-/** A fresh owner for one driver. @internal */
+/** A new stamp for one driver. @internal */
 export function newStamp(boot: string, process: ProcessIdentity): LivenessStamp {
   return { boot, ...process, serial: randomBytes(8).toString('hex') }
 }
 
-/** The owner as stored with each claim, which is also the name of its inbox file. @internal */
+/** The stamp as stored with each claim, which is also the name of its inbox file. @internal */
 export function stampText({ boot, namespace, pid, started, serial }: LivenessStamp): string {
   return `${boot}_${namespace}_${pid}_${started}_${serial}`
 }
 
-/** Reads a stored owner. Undefined: not one of ours, so it proves nothing and has no inbox. @internal */
+/** Reads a stored stamp. Undefined: not one of ours, so it proves nothing and has no inbox. @internal */
 export function parseStamp(name: string): LivenessStamp | undefined {
   const [, boot, namespace, pid, started, serial] = pattern.exec(name) ?? []
   if (boot === undefined || serial === undefined) return undefined
   return { boot, namespace: namespace ?? '', pid: Number(pid), started: Number(started), serial }
 }
 
-/** What a look at the process table can bring. Replaced in tests. */
+/** Reads the process table. Replaced in tests. */
 export interface ProcessProbe {
   /** The text of /proc/PID/stat; undefined where there is none to read. */
   stat(pid: number): string | undefined
@@ -63,7 +63,7 @@ const systemProbe: ProcessProbe = {
       process.kill(pid, 0)
       return true
     } catch (error) {
-      // EPERM: it exists and belongs to somebody else.
+      // EPERM: the process exists and belongs to another user.
       return (error as NodeJS.ErrnoException).code !== 'ESRCH'
     }
   },
@@ -75,7 +75,7 @@ export interface ProcessStat {
   readonly started: number
 }
 
-/** Reads a line of /proc/PID/stat. The command name may hold spaces and brackets: count from the last one. */
+/** Parses /proc/PID/stat. The command name may hold spaces and brackets: fields are counted from its last bracket. */
 export function parseStat(text: string): ProcessStat | undefined {
   const fields = text
     .slice(text.lastIndexOf(')') + 1)
@@ -88,16 +88,16 @@ export function parseStat(text: string): ProcessStat | undefined {
   return { state, started }
 }
 
-/** This process, as another one will find it. */
+/** This process, as another process sees it. */
 export function ownProcess(): ProcessIdentity {
   const { pid } = process
   try {
     const text = readFileSync('/proc/self/stat', 'latin1')
     const stat = parseStat(text)
-    // A /proc of another pid namespace (a chroot, say) knows us by another number: believe nothing it says.
+    // The /proc of another pid namespace (e.g. in a chroot) shows us under another pid: do not use it.
     if (stat !== undefined && Number.parseInt(text, 10) === pid) {
       const namespace = /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0] ?? ''
-      return { namespace: namespaceOf(namespace, clockOffset('boottime')), pid, started: stat.started }
+      return { namespace: pidNamespaceOf(namespace, clockOffset('boottime')), pid, started: stat.started }
     }
   } catch {
     // No /proc: macOS, Windows.
@@ -106,43 +106,47 @@ export function ownProcess(): ProcessIdentity {
   return { namespace: process.platform === 'linux' ? '' : '0', pid, started: 0 }
 }
 
-/** Start times are counted from the boot as the reader's time namespace has it: another one reads other numbers. */
-export function namespaceOf(pidNamespace: string, boottimeOffset: string): string {
+/** The namespace of a process identity. Start times count from the boot in the reader's time namespace: add its offset. */
+export function pidNamespaceOf(pidNamespace: string, boottimeOffset: string): string {
   return pidNamespace === '' || boottimeOffset === '' ? pidNamespace : `${pidNamespace}+${boottimeOffset}`
 }
 
 /**
- * Whether the process behind a stamp has surely ended, seen from `observer`. A stamp of another boot or another pid
- * namespace proves nothing, and neither does a process table that will not answer.
+ * Whether the process of a stamp has certainly ended, seen from `observer`. A stamp of another boot or another pid
+ * namespace proves nothing, and neither does a process table that cannot be read.
  */
-export function isGone(stamp: LivenessStamp, observer: LivenessStamp, probe: ProcessProbe = systemProbe): boolean {
+export function hasProcessEnded(
+  stamp: LivenessStamp,
+  observer: LivenessStamp,
+  probe: ProcessProbe = systemProbe,
+): boolean {
   if (stamp.boot !== observer.boot || stamp.namespace !== observer.namespace || stamp.namespace === '') return false
   if (stamp.pid === observer.pid && stamp.started === observer.started) return false
   const text = stamp.started > 0 ? probe.stat(stamp.pid) : undefined
-  // A hidden /proc looks like an empty one, so ask the kernel before calling anybody dead.
+  // A hidden /proc looks like an empty one: ask the kernel before taking the process for ended.
   if (text === undefined) return !probe.exists(stamp.pid)
   const stat = parseStat(text)
   if (stat === undefined) return false
-  // Another start time: the number has been given to a new process.
+  // Another start time: the pid now belongs to a new process.
   return stat.started !== stamp.started || stat.state === 'Z' || stat.state === 'X'
 }
 
-/** For how long a process that was seen alive is only asked whether it exists. */
+/** For how long a process that was seen alive is only checked for existence. */
 const trustedMs = 20
-/** Processes remembered; more than ever share a store at once. */
+/** The most processes remembered: more than ever share a store at once. */
 const rememberedMax = 1000
 
 /**
- * Like {@link isGone}, for those who ask at every turn: reading /proc takes as long as a whole transaction. A process seen
- * alive just now cannot have passed its number on; at worst one that nobody has buried yet is found dead a moment later.
+ * A check like {@link hasProcessEnded} for callers that check at every turn: reading /proc takes as long as a transaction.
+ * The pid of a process seen alive just now cannot belong to another yet; at worst a zombie is noticed a moment later.
  */
-export function isGoneByGlance(probe: ProcessProbe = systemProbe): typeof isGone {
+export function cachedProcessCheck(probe: ProcessProbe = systemProbe): typeof hasProcessEnded {
   const seenAliveAt = new Map<string, number>()
   return (stamp, observer) => {
     const name = `${stamp.boot} ${stamp.namespace} ${stamp.pid} ${stamp.started}`
     const now = performance.now()
     if (now - (seenAliveAt.get(name) ?? -Infinity) < trustedMs && probe.exists(stamp.pid)) return false
-    const gone = isGone(stamp, observer, probe)
+    const gone = hasProcessEnded(stamp, observer, probe)
     if (seenAliveAt.size >= rememberedMax) seenAliveAt.clear()
     if (gone) seenAliveAt.delete(name)
     else seenAliveAt.set(name, now)
@@ -165,7 +169,7 @@ export function processWatch(
       // Last renewed before this machine was started: that process ended with the boot before.
       if (stamp.boot !== self.boot) return unrenewedMs > uptimeMs() ? 'gone' : 'unknown'
       if (stamp.namespace !== self.namespace || stamp.namespace === '') return 'unknown'
-      return isGone(stamp, self) ? 'gone' : 'running'
+      return hasProcessEnded(stamp, self) ? 'gone' : 'running'
     },
   }
 }

@@ -1,5 +1,8 @@
 import { builtin, permitted, runtimeProcess, runtime } from './runtime.ts'
 
+/** Kept: the runtime looks the global up anew each time that it is named. */
+const { performance } = globalThis
+
 /** The clocks of this machine, in milliseconds. */
 export interface MachineClock {
   /** Never goes back; stops while the machine sleeps. */
@@ -11,9 +14,9 @@ export interface MachineClock {
 }
 
 /**
- * Node reads the machine's own clock. In Bun and Deno `process.hrtime` counts from the start of the process, and the uptime
- * comes in whole seconds: there we ask the C library, on Linux, where we know which clock Node reads. Deno allows that with
- * `--allow-ffi` only.
+ * The clocks of this machine. Node reads the machine's own clock. In Bun and Deno `process.hrtime` counts from the start of
+ * the process, and the uptime is in whole seconds: there we ask the C library, on Linux, where we know which clock Node
+ * reads. Deno allows that with `--allow-ffi` only.
  */
 export function machineClock(): MachineClock {
   const read = runtime === 'Bun' || runtime === 'Deno' ? clockOfLinux() : undefined
@@ -29,7 +32,7 @@ export function machineClock(): MachineClock {
       const [seconds, nanoseconds] = hrtime()
       return seconds * 1000 + nanoseconds / 1e6
     },
-    // The wall clock goes on in a sleep as well; whoever sets it forward ends leases early, which is safe.
+    // The wall clock goes on in a sleep as well. Setting it forward ends leases early, which is safe.
     uptimeMs: isUptimeKnown ? () => uptime() * 1000 : () => Date.now(),
     isShared: runtime === 'Node',
   }
@@ -82,10 +85,46 @@ interface DenoFfi {
   permissions: { querySync(wanted: { name: 'ffi'; path: string }): { state: string } }
 }
 
-/** Undefined where it is not allowed: to try would ask whoever sits at the terminal. */
+/** Undefined where it is not allowed: to try would prompt the user at the terminal. */
 function openInDeno(library: string): ClockGettime | undefined {
   const { Deno: deno } = globalThis as unknown as { Deno: DenoFfi }
   if (deno.permissions.querySync({ name: 'ffi', path: library }).state !== 'granted') return undefined
   const symbols = { clock_gettime: { parameters: ['i32', 'buffer'], result: 'i32' } }
   return deno.dlopen(library, symbols).symbols.clock_gettime
+}
+
+const machine = machineClock()
+
+/** Whether {@link monotonicMs} reads the same in every process of this machine and in every thread of this process. */
+export const isClockShared = machine.isShared
+
+/**
+ * `performance.now()` counts from the start of the thread; this moves it to the clock that all threads share. Of several
+ * tries the quickest counts: a pause between the readings would set the clock of this process back against all others.
+ */
+const threadStartMs = (() => {
+  let quickest = Infinity
+  let startMs = 0
+  for (let tries = 0; tries < 16; tries += 1) {
+    const before = performance.now()
+    const monotonic = machine.monotonicMs()
+    const after = performance.now()
+    if (after - before >= quickest) continue
+    quickest = after - before
+    startMs = monotonic - (before + after) / 2
+  }
+  return startMs
+})()
+
+/**
+ * The monotonic clock of this machine: the same for every thread and, on Linux, for every process (but see
+ * {@link isClockShared}). Stops in a sleep. @internal
+ */
+export function monotonicMs(): number {
+  return performance.now() + threadStartMs
+}
+
+/** How long the machine has been up, sleep included. Where that is not known, the wall clock. @internal */
+export function uptimeMs(): number {
+  return machine.uptimeMs()
 }

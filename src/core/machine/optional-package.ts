@@ -1,15 +1,15 @@
 /**
- * Packages that only some users need: a store's client, a test tool. Leasehold does not depend on them, so that the users of one
- * store are never troubled by the versions of another's client. They are found, and their versions checked, when they are used.
+ * Packages that only some users need: a store's client, a test tool. Leasehold does not depend on them, so that users of
+ * one store never have to deal with the client of another. Each is found, and its version checked, when it is used.
  */
 import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { LeaseholdError, messageOf } from '../errors.ts'
-import { importPackage } from './import-package.ts'
-import { ownLocation } from './own-location.ts'
+import { importPackage, ownLocation } from './module-loading.ts'
 import { installCommand } from './runtime.ts'
 
+/** A package, and the versions of it that fit. */
 export interface OptionalPackage<Name extends string = string> {
   readonly name: Name
   /** The major versions that fit, oldest first, each with its first minor version if that is not 0: `['6.11', '7']`. */
@@ -19,7 +19,7 @@ export interface OptionalPackage<Name extends string = string> {
 /** What was found of a package. */
 type Found = { readonly module: unknown } | { readonly unfit: string } | undefined
 
-/** The first of several packages that is installed in a version that fits. `user` says in the error what needs it. */
+/** Loads the first of several packages that is installed in a version that fits. `user` names in errors what needs it. */
 export async function loadFirst<Name extends string>(
   user: string,
   packages: readonly [OptionalPackage<Name>, ...OptionalPackage<Name>[]],
@@ -34,7 +34,7 @@ export async function loadFirst<Name extends string>(
   throw missing(user, packages.map(described).join(', or '), unfit, commandFor(packages.slice(0, 1)))
 }
 
-/** Several packages, all of which are needed. `user` says in the error what needs them. */
+/** Loads several packages, all of which are needed. `user` names in errors what needs them. */
 export async function loadAll(user: string, packages: readonly OptionalPackage[]): Promise<readonly unknown[]> {
   const found = await Promise.all(packages.map(find))
   const modules = found.flatMap((each) => (each !== undefined && 'module' in each ? [each.module] : []))
@@ -57,7 +57,7 @@ async function find({ name, fits }: OptionalPackage): Promise<Found> {
   }
 }
 
-/** If the package is there and one that it depends on is missing, the error names that one. */
+/** Whether the package itself is missing. If one of its dependencies is, the error names that. */
 function isMissing(name: string, error: unknown): boolean {
   const { code } = error as NodeJS.ErrnoException
   if (code !== 'ERR_MODULE_NOT_FOUND' && code !== 'MODULE_NOT_FOUND') return false
@@ -81,13 +81,13 @@ function installedVersion(name: string): string | undefined {
   return undefined
 }
 
-/** The folder and all that it is in, innermost first. */
+/** The folder and all folders above it, innermost first. */
 function foldersUp(folder: string): readonly string[] {
   const parent = path.dirname(folder)
   return parent === folder ? [folder] : [folder, ...foldersUp(parent)]
 }
 
-/** Whether `7.2.0` is of the major version that `7` or `7.1` names, and no older than that. */
+/** Whether a version such as `7.2.0` has the major version of `7` or `7.1`, and at least its minor version. */
 function isWithin(version: string, lowest: string): boolean {
   const [major = 0, minor = 0] = version.split('.').map(Number)
   const [lowestMajor = 0, lowestMinor = 0] = lowest.split('.').map(Number)

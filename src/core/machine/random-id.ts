@@ -3,8 +3,8 @@ import { LeaseholdError } from '../errors.ts'
 const idBytes = 16
 
 /**
- * Makes unguessable names of 32 hex digits. Randomness is fetched for `poolSize` of them at a time: asking for it is what takes
- * long. Not before the first: an edge worker has none while it is being loaded.
+ * Makes unguessable names of 32 hex digits. Randomness is fetched for `poolSize` names at a time, as each call for it is
+ * slow. Not before the first name: an edge worker has no randomness while it is being loaded.
  */
 export function randomIds(poolSize: number): () => string {
   const pool = new Uint8Array(poolSize * idBytes)
@@ -12,7 +12,7 @@ export function randomIds(poolSize: number): () => string {
   let used = pool.length
   return () => {
     if (used === pool.length) {
-      fillWithChance(pool)
+      fillWithRandomBytes(pool)
       used = 0
     }
     used += idBytes
@@ -20,14 +20,14 @@ export function randomIds(poolSize: number): () => string {
   }
 }
 
-function fillWithChance(pool: Uint8Array<ArrayBuffer>): void {
-  const { crypto: chance } = globalThis as { readonly crypto?: Partial<typeof crypto> }
-  if (chance?.getRandomValues !== undefined) return void chance.getRandomValues(pool)
+function fillWithRandomBytes(pool: Uint8Array<ArrayBuffer>): void {
+  const { crypto: source } = globalThis as { readonly crypto?: Partial<typeof crypto> }
+  if (source?.getRandomValues !== undefined) return void source.getRandomValues(pool)
   const message = 'This runtime has no crypto.getRandomValues, and without it no id is unguessable.'
   throw new LeaseholdError('UNSUPPORTED', message)
 }
 
-/** Writes some of these bytes in hex. Node's buffers do that quickest. */
+/** Writes bytes in hex. Node's buffers are the quickest at that. */
 function hexDigits(bytes: Uint8Array<ArrayBuffer>): (from: number, to: number) => string {
   if (typeof Buffer === 'function') {
     const buffer = Buffer.from(bytes.buffer)

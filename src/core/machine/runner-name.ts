@@ -16,19 +16,19 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { LeaseholdError } from '../errors.ts'
 import { makeDirectory } from './directories.ts'
 
-/** What can be said of a process from here. `unknown`: it is in another container, say. */
-export type Verdict = 'running' | 'gone' | 'unknown'
+/** Whether a process is alive. `unknown`: it cannot be seen from here, e.g. in another container. */
+export type Liveness = 'running' | 'gone' | 'unknown'
 
 /** How processes recognise each other. */
 export interface ProcessWatch {
   /** This process, as text. */
   readonly self: string
-  /** The same for people, if there is more to say. */
+  /** This process, described for people. */
   readonly label?: string
-  /** The machine this is, in letters that fit into a file name. */
+  /** This machine, in characters that fit into a file name. */
   readonly machine: string
-  /** Whether the process described by such a text, which last renewed its name so long ago, still runs. */
-  judge(process: string, unrenewedMs: number): Verdict
+  /** Whether the process with this text, which last renewed its name `unrenewedMs` ago, still runs. */
+  judge(process: string, unrenewedMs: number): Liveness
 }
 
 /** A runner name that is ours until `release`, or until this process ends. */
@@ -38,23 +38,23 @@ export interface HeldName {
   release(): void
 }
 
-/** How often the holder of a name renews it, and when a name is free whose holder cannot be seen from here. */
+/** How often the holder of a name renews it, and when the name is free if its holder cannot be seen from here. */
 export interface NameTiming {
   readonly renewEveryMs: number
-  /** Unrenewed for so long, by the clock of whoever wants the name. */
+  /** A name that was not renewed for so long is free, by the clock of the process that wants it. */
   readonly freeAfterMs: number
-  /** Long enough to see one renewal; for a file that is older than `freeAfterMs` already. */
+  /** How long to watch a file that is older than `freeAfterMs` already: long enough to see a renewal. */
   readonly confirmMs: number
 }
 
 const timingDefault: NameTiming = { renewEveryMs: 2000, freeAfterMs: 20_000, confirmMs: 5000 }
 
 interface Entry {
-  /** Undefined: the file was damaged, by a loss of power, say. */
+  /** Undefined: the file was damaged, e.g. by a loss of power. */
   readonly id: string | undefined
-  /** The process that has the name; empty: nobody. */
+  /** The process that has the name; empty: none. */
   readonly process: string
-  /** The same for people. */
+  /** The process, described for people. */
   readonly label?: string | undefined
 }
 
@@ -66,13 +66,13 @@ interface ReadEntry extends Entry {
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
 /**
- * Takes a runner name for this process, and gives the id that is kept under it. Rejects for a name that a live process has:
- * two processes with one identity would take each other's locks. Where nobody can tell whether that process lives, the name
- * is free once it has gone unrenewed.
+ * Takes a runner name for this process, and gives the id that is kept under it. Rejects if a live process has the name: two
+ * processes with one identity would take each other's locks. If it cannot be known whether that process lives, the name is
+ * free once it has gone unrenewed.
  *
  * A name belongs to one machine: a copy of the directory on another machine gives other ids. Each holder of a name adds a
  * file `NAME@MACHINE.N+1`, which only one process can create; the highest number counts, and is never removed before a
- * higher one stands.
+ * higher one exists.
  */
 export async function takeRunnerName(
   directory: string,
@@ -82,10 +82,10 @@ export async function takeRunnerName(
   timing: NameTiming = timingDefault,
 ): Promise<HeldName> {
   if (typeof name !== 'string' || !nameForm.test(name)) {
-    const what = JSON.stringify(name)
+    const shown = JSON.stringify(name)
     throw new LeaseholdError(
       'INVALID',
-      `The runner name ${what} is not usable. Use up to 64 letters, digits, '.', '_', '-'.`,
+      `The runner name ${shown} is not usable. Use up to 64 letters, digits, '.', '_', '-'.`,
     )
   }
   makeDirectory(directory)
@@ -94,14 +94,14 @@ export async function takeRunnerName(
     const last = files.highest()
     const entry = last === 0 ? undefined : files.read(last)
     if (entry !== undefined && entry.process !== '') {
-      const verdict = watch.judge(entry.process, files.nowMs() - entry.renewedAtMs)
-      // Only the doubtful case waits: in the others nobody comes between looking and acting but by the file itself.
-      const isFree = verdict === 'unknown' ? await goesUnrenewed(files, last, entry, timing) : verdict === 'gone'
+      const liveness = watch.judge(entry.process, files.nowMs() - entry.renewedAtMs)
+      // Only the unknown case waits. In the others, creating the next file decides between processes.
+      const isFree = liveness === 'unknown' ? await goesUnrenewed(files, last, entry, timing) : liveness === 'gone'
       if (!isFree) throw inUse(name, entry)
     }
     const mine: Entry = { id: entry?.id ?? newId(), process: watch.self, label: watch.label }
     if (!files.create(last + 1, mine)) continue
-    // Somebody slower than two others may have filled a gap behind them: only the highest counts.
+    // We may have been slower than two others, and have filled a gap behind them: only the highest number counts.
     if (files.highest() !== last + 1) {
       files.remove(last + 1)
       continue
@@ -111,7 +111,7 @@ export async function takeRunnerName(
   }
 }
 
-/** Looks at an entry for as long as its holder has to renew it. Also true if another entry counts by now. */
+/** Watches an entry for as long as its holder has to renew it. Also true if another entry counts by now. */
 async function goesUnrenewed(
   files: NameFiles,
   number: number,
@@ -135,7 +135,7 @@ function inUse(name: string, { label, process }: Entry): LeaseholdError {
   return new LeaseholdError('HELD', message)
 }
 
-/** Renews the name until it is let go. */
+/** Renews the name until it is released. */
 function hold(files: NameFiles, number: number, mine: Entry, { renewEveryMs }: NameTiming): HeldName {
   let isRenewing = false
   let isOver = false
@@ -178,7 +178,7 @@ class NameFiles {
     return Math.max(0, ...numbers)
   }
 
-  /** Undefined: it is gone. A file that says nothing may belong to a process all the same. */
+  /** The entry of a file; undefined if the file is gone. A damaged file may still belong to a process. */
   read(number: number): ReadEntry | undefined {
     let descriptor: number
     try {
@@ -214,8 +214,8 @@ class NameFiles {
   }
 
   /**
-   * Writes the same again, which dates the file anew. False: it is gone or somebody else's, and so is the name. A name that was let go while
-   * the file was being opened is not written: another file stands there by now.
+   * Writes the same text again, which dates the file anew. False: the file is gone or another process's, and so is the name.
+   * Writes nothing if the name was released while the file was being opened: another file may be there by now.
    */
   async renew(number: number, mine: Entry, isOver: () => boolean): Promise<boolean> {
     try {

@@ -5,8 +5,8 @@ import type * as Os from 'node:os'
 import type * as Util from 'node:util'
 
 /**
- * What a runtime has beyond the standards of the web. Node, Bun and Deno have Node's modules; a browser and an edge worker have
- * none. Nothing here is imported: a bundler for the browser finds no `node:` to complain about, and one build serves all.
+ * What a runtime has beyond the standards of the web. Node, Bun and Deno have Node's modules; a browser and an edge worker
+ * have none. Nothing is imported here, so that a bundler for the browser finds no `node:`, and one build serves all.
  */
 
 interface Builtins {
@@ -20,7 +20,7 @@ interface Builtins {
 /** The process we run in, as far as this runtime has one. */
 export const runtimeProcess = (globalThis as { readonly process?: Partial<NodeJS.Process> }).process
 
-/** A module of Node; undefined where the runtime has none, also where what stands in for its process throws. */
+/** A module of Node; undefined where the runtime has none, also where a substitute of `process` throws. */
 export function builtin<Name extends keyof Builtins>(name: Name): Builtins[Name] | undefined {
   return permitted(() => runtimeProcess?.getBuiltinModule?.(name))
 }
@@ -30,7 +30,7 @@ export function environmentVariable(name: string): string | undefined {
   return permitted(() => runtimeProcess?.env?.[name])
 }
 
-/** What `read` gives; undefined where the runtime does not permit it: Deno asks its user first. */
+/** What `read` returns; undefined if it throws, as where Deno does not permit it. */
 export function permitted<Value>(read: () => Value): Value | undefined {
   try {
     return read()
@@ -39,7 +39,7 @@ export function permitted<Value>(read: () => Value): Value | undefined {
   }
 }
 
-/** What all copies of this package in a realm share under a name; made by the first that asks. */
+/** The object that all copies of this package in a realm share under a name; made by the first that needs it. */
 export function oneInThisRealm<Shared extends object>(name: string, make: () => Shared): Shared {
   const shared = globalThis as unknown as Record<symbol, Shared | undefined>
   return (shared[Symbol.for(name)] ??= make())

@@ -1,33 +1,33 @@
 /**
  * Who may hold a key: the whole rule, as one pure function.
  *
- * `admit` looks at a key's claims, one request and the store's clock, and says what changes, how the asking claim stands
- * now, and whom else that concerns. Embedded stores call it inside a transaction and document stores around a
- * compare-and-swap; copies of it in Lua or SQL are held equal by the model test of `leasehold/testing`.
+ * `admit` takes a key's claims, one request and the store's clock, and decides what changes, the status of the asking
+ * claim, and which other claims are notified. Embedded stores call it inside a transaction and document stores around a
+ * compare-and-swap. The copies of it in Lua (`redis/lua/`) and SQL (`postgres/functions/`) have the same names, part by
+ * part; the model test of `leasehold/testing` holds them equal.
  *
- * Every request goes the same way: holders whose time is over leave, the request is carried out on a draft, and the
- * queue moves on. The parts are in `admission/`: how leases end (`lease-time`), who is let in (`promotion`), and who is
- * turned out (`eviction`).
+ * Every request goes the same way: holders whose time is over leave, the request is carried out on a draft (`draft.ts`),
+ * and waiters are promoted (`promotion.ts`). How leases end is in `claim-record.ts`.
  */
 import {
   absentReason,
-  copyOf,
+  copyRecord,
   type ClaimRecord,
   capByMaxHold,
   howEnded,
   type KeyView,
-  type Verdict,
+  type Decision,
 } from './claim-record.ts'
 import { overlaps, roomFor } from './conflict.ts'
 import type { Claim, Request, ClaimStatus } from '../contract/driver.ts'
-import { Draft } from './draft.ts'
-import { applyEvictRule, evict, grant, promote } from './promotion.ts'
+import { KeyDraft } from './draft.ts'
+import { applyEvictRule, evictHolder, grant, promote } from './promotion.ts'
 
-export type { Change, KeyView, NotifiedClaim, Verdict } from './claim-record.ts'
+export type { RecordChange, KeyView, NotifiedClaim, Decision } from './claim-record.ts'
 
 /** Carries out one request on a key at the store's time `now`, in whole milliseconds. */
-export function admit(view: KeyView, request: Request, now: number): Verdict {
-  const draft = new Draft(view, now)
+export function admit(view: KeyView, request: Request, now: number): Decision {
+  const draft = new KeyDraft(view, now)
   draft.settleHolders(request.op === 'renew' ? request.id : undefined)
   const status = carryOut(draft, request)
   return {
@@ -39,7 +39,7 @@ export function admit(view: KeyView, request: Request, now: number): Verdict {
   }
 }
 
-function carryOut(draft: Draft, request: Request): ClaimStatus {
+function carryOut(draft: KeyDraft, request: Request): ClaimStatus {
   switch (request.op) {
     case 'claim':
       return claimPlace(draft, request.claim)
@@ -56,7 +56,7 @@ function carryOut(draft: Draft, request: Request): ClaimStatus {
 
 // ---- claim
 
-function claimPlace(draft: Draft, claim: Claim): ClaimStatus {
+function claimPlace(draft: KeyDraft, claim: Claim): ClaimStatus {
   const known = draft.find(claim.id)
   if (known !== undefined) return askAgain(draft, known)
   // A late copy of a claim that has ended does not begin it anew.
@@ -69,7 +69,7 @@ function claimPlace(draft: Draft, claim: Claim): ClaimStatus {
   const newcomer = waiterFor(claim, draft.view.nextOrder(), draft.now)
   draft.subject = newcomer
   const place = applyEvictRule(draft, claim)
-  // A conversion that fits beside the others is granted at once: its owner is in front of every waiter already.
+  // A conversion that fits beside the other holders is granted at once: its owner ranks before every waiter already.
   const converts = claim.replaces !== undefined && roomFor(claim, draft.holders) === 'room'
   if (place === 'taken' || converts) grant(draft, newcomer)
   promote(draft)
@@ -89,15 +89,15 @@ function waiterFor(claim: Claim, order: number, now: number): ClaimRecord {
     lastHeartbeat: now,
     renewalCount: 0,
     expiresAt: now + claim.ttlMs,
-    // Named though absent: a record that gets more fields when it is granted is much slower to copy.
+    // Named though undefined: a record that gets more fields when it is granted is much slower to copy.
     leaving: undefined,
     after: undefined,
     died: undefined,
   }
 }
 
-/** A claim sent twice: answer as it stands by now. */
-function askAgain(draft: Draft, known: ClaimRecord): ClaimStatus {
+/** A claim that is sent twice is answered with its status by now. */
+function askAgain(draft: KeyDraft, known: ClaimRecord): ClaimStatus {
   if (known.state === 'held') {
     const over = draft.now >= known.expiresAt
     return unlessReplaced(draft, known.claim.id, over ? overForOwner(known) : draft.claimStatusOf(known))
@@ -108,17 +108,17 @@ function askAgain(draft: Draft, known: ClaimRecord): ClaimStatus {
   return draft.settleSubject()
 }
 
-/** A conversion needs a lease to convert, and must not wait for another conversion that waits for it. */
-function refuseConversion(draft: Draft, claim: Claim): ClaimStatus | undefined {
+/** Refuses a conversion that has no lease to convert, or that would wait for a conversion that waits for it. */
+function refuseConversion(draft: KeyDraft, claim: Claim): ClaimStatus | undefined {
   if (claim.replaces === undefined) return undefined
   if (!draft.holds(claim.replaces)) return { state: 'absent', reason: 'unknown' }
   for (const waiter of draft.view.waiters()) {
-    // Conversions stand first, so the first other claim ends the search.
+    // Conversions rank first: the first other claim ends the search.
     if (waiter.claim.replaces === undefined) break
     if (draft.now >= waiter.expiresAt || waiter.died === true) continue
     const held = draft.holders.find((holder) => holder.claim.id === waiter.claim.replaces)
     if (held === undefined || draft.now >= held.expiresAt) continue
-    // Each would wait for the other to give up what it holds, unless this one fits beside all that is held.
+    // Each would wait for the other's lease, unless this one fits beside all holders.
     const meet = overlaps(waiter.claim, claim) || overlaps(held.claim, claim)
     if (meet && roomFor(claim, draft.holders) !== 'room') return { state: 'absent', reason: 'deadlock' }
   }
@@ -127,7 +127,7 @@ function refuseConversion(draft: Draft, claim: Claim): ClaimStatus | undefined {
 
 // ---- renew
 
-function renew(draft: Draft, request: Extract<Request, { op: 'renew' }>): ClaimStatus {
+function renew(draft: KeyDraft, request: Extract<Request, { op: 'renew' }>): ClaimStatus {
   const record = draft.find(request.id)
   if (record === undefined) return answerAbsent(draft, request.id)
   if (record.state === 'held') return unlessReplaced(draft, request.id, renewHolder(draft, record, request))
@@ -142,26 +142,26 @@ function renew(draft: Draft, request: Extract<Request, { op: 'renew' }>): ClaimS
   return draft.settleSubject()
 }
 
-function renewHolder(draft: Draft, record: ClaimRecord, request: Extract<Request, { op: 'renew' }>): ClaimStatus {
+function renewHolder(draft: KeyDraft, record: ClaimRecord, request: Extract<Request, { op: 'renew' }>): ClaimStatus {
   const { now } = draft
   if (now >= record.expiresAt) return overForOwner(record)
   const fence = Math.max(record.fence, request.fenceFloor ?? 0)
   draft.lastFence = Math.max(draft.lastFence, fence)
-  // Who was asked to leave keeps what it was promised and gets no more.
-  const renewed = record.leaving === undefined ? renewedRecord(record, request, now) : copyOf(record)
+  // A holder that was asked to leave keeps its lease and is not given more.
+  const renewed = record.leaving === undefined ? renewedRecord(record, request, now) : copyRecord(record)
   renewed.fence = fence
   draft.replaceHolder(record, renewed)
   draft.change(record, renewed)
   return draft.claimStatusOf(renewed)
 }
 
-/** With a whole ttl from now on, or what the longest hold leaves of it. */
+/** The record with a whole ttl from now on, or what the longest hold leaves of it. */
 function renewedRecord(
   record: ClaimRecord,
   request: Extract<Request, { op: 'renew' }>,
   now: number,
-): ReturnType<typeof copyOf> {
-  const renewed = copyOf(record)
+): ReturnType<typeof copyRecord> {
+  const renewed = copyRecord(record)
   const { maxHoldMs } = record.claim
   renewed.ttlMs = request.ttlMs
   renewed.detached = request.detached ?? record.detached
@@ -174,28 +174,28 @@ function renewedRecord(
 
 // ---- release, withdraw and evict
 
-function release(draft: Draft, id: string): ClaimStatus {
+function release(draft: KeyDraft, id: string): ClaimStatus {
   const record = draft.find(id)
   return record === undefined ? answerAbsent(draft, id) : letGo(draft, record)
 }
 
-/** Leaves the queue, unless it was too late for that. */
-function withdraw(draft: Draft, id: string): ClaimStatus {
+/** Ends a waiting claim. A claim that is held by now stays, and is answered as such. */
+function withdraw(draft: KeyDraft, id: string): ClaimStatus {
   const record = draft.find(id)
   if (record === undefined) return answerAbsent(draft, id)
   return record.state === 'held' ? askAgain(draft, record) : letGo(draft, record)
 }
 
-function letGo(draft: Draft, record: ClaimRecord): ClaimStatus {
+function letGo(draft: KeyDraft, record: ClaimRecord): ClaimStatus {
   if (record.state === 'held') draft.removeHolder(record)
   else draft.removeWaiter(record)
   promote(draft)
   return draft.now >= record.expiresAt ? overForOwner(record) : { state: 'absent', reason: 'released' }
 }
 
-function evictFence(draft: Draft, fence: number, reason: string): ClaimStatus {
+function evictFence(draft: KeyDraft, fence: number, reason: string): ClaimStatus {
   const record = draft.holders.find((holder) => holder.fence === fence)
-  if (record !== undefined) evict(draft, record, reason)
+  if (record !== undefined) evictHolder(draft, record, reason)
   promote(draft)
   return record === undefined
     ? { state: 'absent', reason: 'unknown' }
@@ -204,19 +204,19 @@ function evictFence(draft: Draft, fence: number, reason: string): ClaimStatus {
 
 // ---- answers
 
-/** In its grace a claim is over for its owner and still blocks others. */
+/** In its grace a claim is over for its owner, and still blocks others. */
 function overForOwner(record: ClaimRecord): ClaimStatus {
   return { state: 'absent', reason: absentReason(howEnded(record)) }
 }
 
-/** Lets the queue move on. That may put a holder's own conversion in its place: then it no longer holds. */
-function unlessReplaced(draft: Draft, id: string, status: ClaimStatus): ClaimStatus {
+/** Promotes waiters. If that granted the conversion of this very holder, the claim no longer holds. */
+function unlessReplaced(draft: KeyDraft, id: string, status: ClaimStatus): ClaimStatus {
   promote(draft)
   return status.state === 'held' && !draft.holds(id) ? { state: 'absent', reason: 'unknown' } : status
 }
 
-/** For a claim that is not there. The queue moves on all the same. */
-function answerAbsent(draft: Draft, id: string): ClaimStatus {
+/** The answer for a claim that is not stored. Waiters are promoted all the same. */
+function answerAbsent(draft: KeyDraft, id: string): ClaimStatus {
   const status = draft.absent(id)
   promote(draft)
   return status

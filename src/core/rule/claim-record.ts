@@ -2,10 +2,10 @@ import type { AbsentReason, Claim, ListedClaim, Runner, Succession, ClaimStatus 
 
 /** A claim as a store keeps it. Times are milliseconds of the store's clock. */
 export interface ClaimRecord {
-  /** As it was asked for. `ttlMs` and `detached` below are those in force. */
+  /** The claim as sent. The `ttlMs` and `detached` in force are those below. */
   readonly claim: Claim
   readonly state: 'held' | 'waiting'
-  /** When it came, as a number that grows with every claim of the key. */
+  /** Grows with every claim of the key: the order of arrival. */
   readonly order: number
   /** 0 while waiting. */
   readonly fence: number
@@ -16,18 +16,18 @@ export interface ClaimRecord {
   readonly acquiredAt: number
   readonly lastHeartbeat: number
   readonly renewalCount: number
-  /** Expired for its owner from this instant on; for others only after its grace. */
+  /** The lease is over for its owner from this instant on; for others only after its grace. */
   readonly expiresAt: number
-  /** Why its owner was asked to leave. */
+  /** Why the holder was asked to leave. */
   readonly leaving?: string | undefined
-  /** Whom it took over from. */
+  /** Which holder it took over from. */
   readonly after?: Succession | undefined
-  /** The store has seen its process end: it counts as expired. Set by a driver as it reads, kept through a grace. */
+  /** The store saw the claim's process end: the lease counts as over. Set by a driver as it reads, kept through a grace. */
   readonly died?: boolean | undefined
 }
 
-/** A copy to change before anybody sees it. Written out: Node 20 takes many times as long to spread a record. @internal */
-export function copyOf(record: ClaimRecord): { -readonly [Field in keyof ClaimRecord]: ClaimRecord[Field] } {
+/** A copy to change before it is used. Written out: Node 20 takes many times as long to spread a record. @internal */
+export function copyRecord(record: ClaimRecord): { -readonly [Field in keyof ClaimRecord]: ClaimRecord[Field] } {
   return {
     claim: record.claim,
     state: record.state,
@@ -46,7 +46,7 @@ export function copyOf(record: ClaimRecord): { -readonly [Field in keyof ClaimRe
   }
 }
 
-/** How the last unclean end of a key came about: a hint for its owner and its successor, kept for one ttl. */
+/** How the last unclean end of a key came about: for its owner and its successor, kept for one ttl. */
 export interface Ended {
   readonly id: string
   readonly how: Succession['how']
@@ -54,23 +54,23 @@ export interface Ended {
   readonly fence: number
   readonly runner: Runner
   readonly until: number
-  /** A successor has been told. */
+  /** A successor has been told of this end. */
   readonly told: boolean
 }
 
-/** Why a claim that ended this way is absent, in its owner's words: a process does not see itself die. @internal */
+/** Why a claim that ended this way is absent, as its owner is told: a process does not see itself die. @internal */
 export function absentReason(how: Succession['how']): AbsentReason {
   return how === 'died' ? 'expired' : how
 }
 
 /**
  * The order in which waiters are promoted: conversions, whose owners hold already, then higher priority, then arrival.
- * Negative: `one` goes first.
+ * Negative: `record` goes first.
  * @internal
  */
-export function compareRank(one: ClaimRecord, other: ClaimRecord): number {
-  const converting = Number(other.claim.replaces !== undefined) - Number(one.claim.replaces !== undefined)
-  return converting || other.claim.priority - one.claim.priority || one.order - other.order
+export function compareRank(record: ClaimRecord, otherRecord: ClaimRecord): number {
+  const converting = Number(otherRecord.claim.replaces !== undefined) - Number(record.claim.replaces !== undefined)
+  return converting || otherRecord.claim.priority - record.claim.priority || record.order - otherRecord.order
 }
 
 /** The record as `list` shows it. @internal */
@@ -99,7 +99,7 @@ export function listed(record: ClaimRecord): ListedClaim {
   }
 }
 
-/** The record as it counts now: a dead process's lease ends, one with more than its ttl left is cut to its ttl. */
+/** The record as it counts now: the lease of a dead process ends, a lease with more than its ttl left is cut to its ttl. */
 export function judge(record: ClaimRecord, now: number): ClaimRecord {
   if (record.died === true && record.expiresAt > now) return { ...record, expiresAt: now }
   if (record.expiresAt - now <= record.ttlMs) return record
@@ -131,8 +131,8 @@ export interface KeyView {
   /** The last fence minted here; 0 if none is known. */
   readonly lastFence: number
   /**
-   * The least the next fence may be: the store's wall clock in microseconds, at every grant. `lastFence` may have been lost, or
-   * come from an older copy that was restored.
+   * The least the next fence may be: the store's wall clock in microseconds, at every grant. `lastFence` may have been
+   * lost, or come from an older copy that was restored.
    */
   readonly fenceFloor: number
   readonly ended: Ended | undefined
@@ -148,23 +148,23 @@ export interface KeyView {
 }
 
 /** One step to carry out in the store. A record without `before` is new; without `after` it is removed. */
-export interface Change {
+export interface RecordChange {
   readonly before: ClaimRecord | undefined
   readonly after: ClaimRecord | undefined
 }
 
-/** A claim, not the asking one, whose owner should hear how it stands now. */
+/** A claim, not the asking one, whose owner is notified of its status. */
 export interface NotifiedClaim {
   readonly record: ClaimRecord
   readonly status: ClaimStatus
 }
 
-/** What one request comes to. @internal */
-export interface Verdict {
+/** What the rule decides about one request. @internal */
+export interface Decision {
   readonly status: ClaimStatus
-  readonly changes: readonly Change[]
+  readonly changes: readonly RecordChange[]
   readonly notifications: readonly NotifiedClaim[]
-  /** Store these with the key. */
+  /** To be stored with the key, as is `ended`. */
   readonly lastFence: number
   readonly ended: Ended | undefined
 }

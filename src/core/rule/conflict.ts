@@ -1,28 +1,28 @@
 import type { Mode, Range } from '../contract/driver.ts'
 
-/** The part of a claim that decides whom it can share a key with. */
-export interface Wanted {
+/** The part of a claim that decides which claims it can share a key with. */
+export interface ClaimShape {
   readonly mode: Mode
   readonly limit?: number | undefined
   readonly range?: Range | undefined
 }
 
 /** Whether two claims touch the same bytes. A claim without a range touches all of them. */
-export function overlaps(one: Pick<Wanted, 'range'>, other: Pick<Wanted, 'range'>): boolean {
-  if (one.range === undefined || other.range === undefined) return true
-  return one.range.start < other.range.end && other.range.start < one.range.end
+export function overlaps(claim: Pick<ClaimShape, 'range'>, otherClaim: Pick<ClaimShape, 'range'>): boolean {
+  if (claim.range === undefined || otherClaim.range === undefined) return true
+  return claim.range.start < otherClaim.range.end && otherClaim.range.start < claim.range.end
 }
 
-/** Whether two claims can never be held together. Limits are counted elsewhere: they concern more than two. */
-export function excludes(one: Wanted, other: Wanted): boolean {
-  return (one.mode === 'exclusive' || other.mode === 'exclusive') && overlaps(one, other)
+/** Whether two claims can never be held together. Limits concern more than two claims: {@link roomFor} counts them. */
+export function excludes(claim: ClaimShape, otherClaim: ClaimShape): boolean {
+  return (claim.mode === 'exclusive' || otherClaim.mode === 'exclusive') && overlaps(claim, otherClaim)
 }
 
 /**
- * Whether a claim that must go on waiting holds up one behind it. Beyond exclusion, a limited claim holds up those that
- * would take from the same limit: nobody overtakes.
+ * Whether a claim that must go on waiting (blocked) holds up a claim behind it. Beyond exclusion, a limited claim holds up
+ * those that would take from the same limit, so that none overtakes it.
  */
-export function standsInTheWay(blocked: Wanted, behind: Wanted): boolean {
+export function standsInTheWay(blocked: ClaimShape, behind: ClaimShape): boolean {
   if (!overlaps(blocked, behind)) return false
   return (
     blocked.mode === 'exclusive' ||
@@ -33,16 +33,14 @@ export function standsInTheWay(blocked: Wanted, behind: Wanted): boolean {
 }
 
 /** Whether no claim at all can overtake this one while it waits. */
-export function holdsUpEverybody(claim: Wanted): boolean {
+export function holdsUpEverybody(claim: ClaimShape): boolean {
   return claim.range === undefined && (claim.mode === 'exclusive' || claim.limit !== undefined)
 }
 
-/**
- * Whether a claim can join those who hold; the one it replaces does not count. Mismatch: they share by another limit.
- */
+/** Whether a claim can join the holders; the claim it replaces does not count. Mismatch: they share by another limit. */
 export function roomFor(
-  claim: Wanted & { readonly replaces?: string | undefined },
-  holders: Iterable<{ readonly claim: Wanted & { readonly id: string } }>,
+  claim: ClaimShape & { readonly replaces?: string | undefined },
+  holders: Iterable<{ readonly claim: ClaimShape & { readonly id: string } }>,
 ): 'room' | 'none' | 'mismatch' {
   let sharing = 0
   let mismatch = false

@@ -5,25 +5,26 @@ import {
   type Ended,
   howEnded,
   judge,
-  type Change,
+  type RecordChange,
   type KeyView,
   type NotifiedClaim,
 } from './claim-record.ts'
 import { overlaps } from './conflict.ts'
 import type { AbsentReason, ClaimStatus, Succession } from '../contract/driver.ts'
 
-/** The work of one request: the view of the key, plus what has been decided so far. */
-export class Draft {
+/** The work of one request: the view of the key, and what has been decided so far. */
+export class KeyDraft {
   readonly view: KeyView
   readonly now: number
-  changes: Change[] = none
+  changes: RecordChange[] = none
   notifications: NotifiedClaim[] = none
   lastFence: number
   ended: Ended | undefined
-  /** Those who hold, as decided so far. */
+  /** The holders, as decided so far. */
   holders: readonly ClaimRecord[] = none
-  /** The asking claim, kept out of `changes` until it stands still. */
+  /** The asking claim, kept out of `changes` until it is settled. */
   subject: ClaimRecord | undefined
+  /** The asking claim as stored; undefined if it is new. */
   subjectBefore: ClaimRecord | undefined
   /** Holders whose time this request found to be over. */
   expiredHolders: ClaimRecord[] = none
@@ -41,8 +42,8 @@ export class Draft {
   // ---- time
 
   /**
-   * Ends holders whose time is over and cuts leases that a clock set back would have stretched. The claim that is being
-   * renewed lives, whatever the store has seen of the process that held it before.
+   * Ends holders whose time is over, and cuts leases that a clock that was set back has stretched. The claim that is being
+   * renewed lives on, even if the store saw the process end that held it before.
    */
   settleHolders(renewing: string | undefined): void {
     const stored = this.view.holders()
@@ -50,12 +51,12 @@ export class Draft {
     this.holders = stored
     for (const holder of stored) {
       const settled = this.#settle(holder, renewing)
-      if (settled === undefined) this.holders = this.holders.filter((one) => one !== holder)
+      if (settled === undefined) this.holders = this.holders.filter((each) => each !== holder)
       else if (settled !== holder) this.replaceHolder(holder, settled)
     }
     if (this.expiredHolders.length === 0) return
-    // Of several ends the latest grant is remembered, in whatever order the store reads them.
-    const last = this.expiredHolders.reduce((one, other) => (one.fence > other.fence ? one : other))
+    // If several ended, remember the one that was granted last, in whatever order the store reads them.
+    const last = this.expiredHolders.reduce((latest, holder) => (latest.fence > holder.fence ? latest : holder))
     this.noteEnd(last, howEnded(last))
   }
 
@@ -72,7 +73,7 @@ export class Draft {
     return undefined
   }
 
-  /** Remembers an unclean end, for its owner and for whoever comes after. */
+  /** Remembers an unclean end, for its owner and for its successor. */
   noteEnd(record: ClaimRecord, how: Succession['how'], detail?: string): void {
     const { id, runner } = record.claim
     this.ended = { id, how, fence: record.fence, runner, until: this.now + record.ttlMs, told: false, detail }
@@ -80,7 +81,7 @@ export class Draft {
 
   // ---- who is here
 
-  /** A claim of this key that is not over. A waiter that is found to be over leaves. */
+  /** A claim of this key, unless its time is over: then, if it waits, it is removed. */
   find(id: string): ClaimRecord | undefined {
     for (const holder of this.holders) if (holder.claim.id === id) return holder
     const stored = this.view.find(id)
@@ -94,7 +95,7 @@ export class Draft {
     return undefined
   }
 
-  /** Whether a claim holds and its lease is not over: in its grace it blocks others and protects nothing. */
+  /** Whether a claim holds and its lease is not over: in its grace a claim blocks others and protects nothing. */
   holds(id: string): boolean {
     return this.holders.some((holder) => holder.claim.id === id && this.now < holder.expiresAt)
   }
@@ -133,7 +134,7 @@ export class Draft {
     this.holders = this.holders.map((holder) => (holder === record ? by : holder))
   }
 
-  /** Ends a waiter for a reason of its own, and tells its owner unless it must know. */
+  /** Ends a waiter for this reason, and notifies its owner; not if it expired, which its owner knows by itself. */
   dropWaiter(stored: ClaimRecord, reason: AbsentReason): void {
     if (stored === this.subject) return this.dropSubject(reason)
     this.removeWaiter(stored)
@@ -146,7 +147,7 @@ export class Draft {
     this.#dropReason = reason
   }
 
-  /** Writes down where the asking claim came to stand. */
+  /** Stores the asking claim as it was decided, and answers with its status. */
   settleSubject(): ClaimStatus {
     const { subject } = this
     if (subject === undefined) return { state: 'absent', reason: this.#dropReason ?? 'unknown' }
@@ -172,7 +173,7 @@ export class Draft {
     return ahead
   }
 
-  /** When the first of those in the way must be gone, or may be taken for stale. */
+  /** When the first holder in the way is over, or may be evicted as stale. */
   #againMs(record: ClaimRecord, atMost: number): number {
     let again = atMost
     for (const holder of this.holders) {
@@ -185,10 +186,10 @@ export class Draft {
     return Math.max(1, again)
   }
 
-  /** For a claim that is not there: what is known of its end. */
+  /** The answer for a claim that is not stored: what is known of its end. */
   absent(id: string): ClaimStatus {
-    const expiredHolders = this.#expiredHolder(id)
-    if (expiredHolders !== undefined) return { state: 'absent', reason: absentReason(howEnded(expiredHolders)) }
+    const expired = this.#expiredHolder(id)
+    if (expired !== undefined) return { state: 'absent', reason: absentReason(howEnded(expired)) }
     if (this.left[0]?.claim.id === id) return { state: 'absent', reason: 'expired' }
     const { ended } = this
     if (ended?.id !== id) return { state: 'absent', reason: 'unknown' }
@@ -200,7 +201,7 @@ export class Draft {
 /** A draft's lists before anything is in them. Never changed: see {@link added}. */
 export const none: never[] = []
 
-/** The list with one more. Nearly all stay empty or get one entry, for which `push` would reserve room for seventeen. */
+/** The list with one more item. Nearly all lists stay empty or get one item, for which `push` would reserve room for 17. */
 export function added<Item>(list: Item[], item: Item): Item[] {
   if (list.length === 0) return [item]
   list.push(item)

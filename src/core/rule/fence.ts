@@ -1,11 +1,11 @@
 import { LeaseholdError } from '../errors.ts'
 
-/** A record may be forgotten once the wall clock has passed its last fence by this much: see {@link mayForget}. */
+/** By how much the wall clock must have passed a last fence before it may be forgotten: see {@link mayForget}. */
 const forgetAfterMicroseconds = 3_600_000_000
 
 /**
- * The next fence of a key: above the last, and at least `floor`, the store's wall clock in microseconds. A store that is new,
- * was emptied, or was restored from an older copy does not know the last fence; the clock is past every fence minted before.
+ * The next fence of a key: above the last, and at least `floor`, the store's wall clock in microseconds. A store that is
+ * new, was emptied, or was restored from an older copy does not know the last fence; the clock is past all of them.
  * @internal
  */
 export function nextFence(last: number, floor: number): number {

@@ -1,7 +1,7 @@
 import { compareRank, type ClaimRecord, type Ended } from './claim-record.ts'
-import type { KeyView, Verdict } from './admission.ts'
+import type { KeyView, Decision } from './admission.ts'
 
-/** The list of nobody. Never changed: the first to come gets a list of its own. */
+/** An empty list, shared and never changed: the first record gets a list of its own. */
 const none: never[] = []
 
 /** The last fence minted: of one key, or of all keys of a store that counts them together. */
@@ -11,12 +11,12 @@ export interface FenceCounter {
 
 /** A key's claims held in memory: the view for stores that read a key whole. */
 export class KeyState implements KeyView {
-  /** Set by the store before each step: its wall clock in microseconds. */
+  /** The store's wall clock in microseconds, set by the store before each request. */
   fenceFloor = 0
   ended: Ended | undefined
-  /** Nearly always nobody or one, who is then kept without a list. */
+  /** Nearly always none or one, which is then kept without a list. */
   #holders: ClaimRecord | readonly ClaimRecord[] | undefined
-  /** In the order of promotion. */
+  /** In the order of {@link compareRank}. */
   #waiters: ClaimRecord[] = none
   #waitersById: Map<string, ClaimRecord> | undefined
   #lastOrder = 0
@@ -31,7 +31,7 @@ export class KeyState implements KeyView {
     return this.#fences.last
   }
 
-  /** Nobody holds or waits, and no ending is remembered. */
+  /** No claim holds or waits, and no unclean end is remembered. */
   get idle(): boolean {
     return this.#holders === undefined && this.#waiters.length === 0 && this.ended === undefined
   }
@@ -60,17 +60,17 @@ export class KeyState implements KeyView {
   }
 
   /** Carries out what `admit` decided. */
-  apply(verdict: Verdict): void {
-    this.#fences.last = verdict.lastFence
-    this.ended = verdict.ended
-    for (const { before, after } of verdict.changes) {
+  apply(decision: Decision): void {
+    this.#fences.last = decision.lastFence
+    this.ended = decision.ended
+    for (const { before, after } of decision.changes) {
       if (before !== undefined && before.state !== after?.state) this.#remove(before)
       if (after !== undefined) this.put(after)
     }
     if (this.#waiters.length === 0 && this.#holders === undefined) this.#lastOrder = 0
   }
 
-  /** Adds a record or puts it in the place of the one with its id and state. */
+  /** Adds a record, or replaces the record with its id and state. */
   put(record: ClaimRecord): void {
     const { id } = record.claim
     this.#lastOrder = Math.max(this.#lastOrder, record.order)
@@ -105,7 +105,7 @@ export class KeyState implements KeyView {
     this.#holders = holders.length > 1 ? holders : holders[0]
   }
 
-  /** Where a record stands, or would stand, among the waiters. Rank and order never change while it waits. */
+  /** The index of a record among the waiters, or where it would be inserted. Its rank never changes while it waits. */
   #place(record: ClaimRecord): number {
     let low = 0
     let high = this.#waiters.length

@@ -1,29 +1,29 @@
-import { compareRank, copyOf, type ClaimRecord, capByMaxHold, judge } from './claim-record.ts'
+import { compareRank, copyRecord, type ClaimRecord, capByMaxHold, judge } from './claim-record.ts'
 import { holdsUpEverybody, roomFor, standsInTheWay, overlaps } from './conflict.ts'
 import type { AbsentReason, Succession, Claim } from '../contract/driver.ts'
 import { nextFence } from './fence.ts'
-import { added, none, type Draft } from './draft.ts'
+import { added, none, type KeyDraft } from './draft.ts'
 
-/** Walks the queue, the asking claim in its place, and grants what conflicts with no holder and nobody ahead. */
-export function promote(draft: Draft): void {
-  // A conversion that is granted leaves a place that somebody the walk has passed may have waited for.
+/** Walks the queue, the asking claim in its place, and grants what conflicts with no holder and no waiter ahead. */
+export function promote(draft: KeyDraft): void {
+  // A granted conversion leaves a place that a waiter already passed may have waited for.
   while (new Walk(draft).run() === 'once more');
 }
 
 /** Makes a waiter, or a newcomer, a holder. */
-export function grant(draft: Draft, waiter: ClaimRecord): void {
+export function grant(draft: KeyDraft, waiter: ClaimRecord): void {
   const { now } = draft
   const { replaces, maxHoldMs } = waiter.claim
   const replaced = replaces === undefined ? undefined : draft.holders.find((holder) => holder.claim.id === replaces)
   if (replaced !== undefined) draft.removeHolder(replaced)
   draft.lastFence = nextFence(draft.lastFence, draft.view.fenceFloor)
-  const granted = copyOf(waiter)
+  const granted = copyRecord(waiter)
   granted.state = 'held'
   granted.fence = draft.lastFence
   granted.acquiredAt = now
-  // Promotion does not restart the lease: a waiter that died must not block for longer than it was told.
+  // Promotion does not restart the lease: a waiter that died must not block for longer than its ttl.
   if (replaced !== undefined && waiter.claim.wait && replaced.expiresAt > waiter.expiresAt) {
-    // Until its owner hears of this, which may be late, it trusts the lease that it had.
+    // Until its owner hears of the grant, it trusts the lease that it had.
     granted.expiresAt = replaced.expiresAt
     granted.ttlMs = replaced.ttlMs
   }
@@ -39,8 +39,8 @@ export function grant(draft: Draft, waiter: ClaimRecord): void {
   draft.notify(granted, draft.claimStatusOf(granted))
 }
 
-/** Who was here before, told to the first that comes after. */
-function successionFor(draft: Draft, waiter: ClaimRecord): Succession | undefined {
+/** How the last holder ended, told to the first holder after it. */
+function successionFor(draft: KeyDraft, waiter: ClaimRecord): Succession | undefined {
   const { ended } = draft
   if (ended === undefined || ended.told || ended.id === waiter.claim.replaces) return undefined
   draft.ended = { ...ended, told: true }
@@ -49,12 +49,12 @@ function successionFor(draft: Draft, waiter: ClaimRecord): Succession | undefine
 
 /** One walk along the queue. */
 class Walk {
-  readonly #draft: Draft
+  readonly #draft: KeyDraft
   /** Waiters passed so far that must go on waiting. */
   #blocked: ClaimRecord[] = none
   #onceMore = false
 
-  constructor(draft: Draft) {
+  constructor(draft: KeyDraft) {
     this.#draft = draft
   }
 
@@ -68,7 +68,7 @@ class Walk {
     if (heldAlone(draft)) return
     const { subject, left } = draft
     let newcomer = subject?.state === 'waiting' ? subject : undefined
-    // At most the asking claim has left before the first walk begins, and a walk passes nobody twice.
+    // Before the first walk at most the asking claim has left, and a walk passes no waiter twice.
     const gone = left.length > 1 ? new Set(left.map(({ claim }) => claim.id)) : undefined
     const firstGone = left[0]?.claim.id
     for (const stored of draft.view.waiters()) {
@@ -83,35 +83,35 @@ class Walk {
     if (newcomer !== undefined) this.#offer(newcomer)
   }
 
-  /** Looks at the next in line. `stop`: nobody behind can be let in, so do not even read them. */
+  /** Decides about the next waiter. `stop`: no waiter behind it can be granted, so they are not even read. */
   #offer(stored: ClaimRecord): 'stop' | 'go on' {
     const draft = this.#draft
     const waiter = stored === draft.subject ? stored : judge(stored, draft.now)
-    const verdict = this.#judge(waiter)
-    if (verdict === 'grant') {
+    const decision = this.#judgeWaiter(waiter)
+    if (decision === 'grant') {
       grant(draft, waiter)
       this.#onceMore ||= waiter.claim.replaces !== undefined && this.#blocked.length > 0
       return heldAlone(draft) ? 'stop' : 'go on'
     }
-    if (verdict !== 'wait') {
-      draft.dropWaiter(stored, verdict)
+    if (decision !== 'wait') {
+      draft.dropWaiter(stored, decision)
       return 'go on'
     }
     if (!waiter.claim.wait) {
-      // Who would not wait is gone again, and holds up nobody behind.
+      // A claim that does not wait leaves at once, and blocks no waiter behind it.
       draft.dropSubject('refused')
       return 'go on'
     }
     this.#blocked = added(this.#blocked, waiter)
-    // Cut once and for all: cut anew at every look, a dead waiter would live until the clock has caught up.
+    // Store the cut: cut anew at every reading, a dead waiter would live until the clock has caught up.
     if (waiter !== stored) draft.change(stored, waiter)
     return holdsUpEverybody(waiter.claim) ? 'stop' : 'go on'
   }
 
-  #judge(waiter: ClaimRecord): 'grant' | 'wait' | AbsentReason {
+  #judgeWaiter(waiter: ClaimRecord): 'grant' | 'wait' | AbsentReason {
     const draft = this.#draft
     if (draft.now >= waiter.expiresAt) return 'expired'
-    // A conversion ends with the lease it was to take the place of.
+    // A conversion ends with the lease that it was to replace.
     if (waiter.claim.replaces !== undefined && !draft.holds(waiter.claim.replaces)) return 'expired'
     for (const ahead of this.#blocked) if (standsInTheWay(ahead.claim, waiter.claim)) return 'wait'
     const room = roomFor(waiter.claim, draft.holders)
@@ -119,19 +119,19 @@ class Walk {
   }
 }
 
-/** Beside an exclusive holder of the whole key there is no other, so the first tells. */
-function heldAlone(draft: Draft): boolean {
+/** An exclusive holder of the whole key is the only holder, so looking at the first is enough. */
+function heldAlone(draft: KeyDraft): boolean {
   const first = draft.holders[0]?.claim
   return first !== undefined && first.mode === 'exclusive' && first.range === undefined
 }
 
-/** Applies a claim's own rule to those in its way. `taken`: it now has their place, whoever waits. */
-export function applyEvictRule(draft: Draft, claim: Claim): 'taken' | 'queue' {
+/** Applies a claim's evict rule to the holders in its way. `taken`: the claim takes their place, ahead of all waiters. */
+export function applyEvictRule(draft: KeyDraft, claim: Claim): 'taken' | 'queue' {
   switch (claim.evict) {
     case undefined:
       return 'queue'
     case 'lower-priority':
-      for (const holder of makeRoom(draft, claim, (one) => one.claim.priority < claim.priority))
+      for (const holder of makeRoom(draft, claim, ({ claim: held }) => held.priority < claim.priority))
         askToLeave(draft, holder)
       return 'queue'
     case 'stale': {
@@ -159,18 +159,18 @@ export function applyEvictRule(draft: Draft, claim: Claim): 'taken' | 'queue' {
 }
 
 /** Ends a holder at once, against its will. */
-export function evict(draft: Draft, holder: ClaimRecord, detail: string): void {
+export function evictHolder(draft: KeyDraft, holder: ClaimRecord, detail: string): void {
   draft.removeHolder(holder)
   draft.noteEnd(holder, 'evicted', detail)
   draft.notify(holder, { state: 'absent', reason: 'evicted', detail })
 }
 
-function evictAll(draft: Draft, holders: readonly ClaimRecord[], detail: string): void {
-  for (const holder of holders) evict(draft, holder, detail)
+function evictAll(draft: KeyDraft, holders: readonly ClaimRecord[], detail: string): void {
+  for (const holder of holders) evictHolder(draft, holder, detail)
 }
 
-/** Stops a holder's renewals. One whose lease is over already needs no asking. */
-function askToLeave(draft: Draft, holder: ClaimRecord): void {
+/** Stops a holder's renewals, unless its lease is over already. */
+function askToLeave(draft: KeyDraft, holder: ClaimRecord): void {
   if (holder.leaving !== undefined || draft.now >= holder.expiresAt) return
   const leaving: ClaimRecord = { ...holder, leaving: 'preempted' }
   draft.replaceHolder(holder, leaving)
@@ -179,13 +179,13 @@ function askToLeave(draft: Draft, holder: ClaimRecord): void {
 }
 
 /**
- * The fewest eligible holders without whom the claim would fit, lowest priority and oldest first. None if it fits
- * already, or would not fit even without all of them: nobody is turned out for nothing.
+ * The fewest eligible holders without whom the claim would fit, lowest priority and oldest first. None if the claim fits
+ * already, or would not fit even without all of them.
  */
-function makeRoom(draft: Draft, claim: Claim, eligible: (holder: ClaimRecord) => boolean): readonly ClaimRecord[] {
+function makeRoom(draft: KeyDraft, claim: Claim, eligible: (holder: ClaimRecord) => boolean): readonly ClaimRecord[] {
   const candidates = draft.holders
     .filter((holder) => holder.claim.id !== claim.replaces && overlaps(holder.claim, claim) && eligible(holder))
-    .toSorted((one, other) => one.claim.priority - other.claim.priority || one.fence - other.fence)
+    .toSorted((first, second) => first.claim.priority - second.claim.priority || first.fence - second.fence)
   const staying = new Set(draft.holders)
   const leaving: ClaimRecord[] = []
   for (const candidate of candidates) {

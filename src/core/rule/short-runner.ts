@@ -1,7 +1,7 @@
 import type { Runner } from '../contract/driver.ts'
 import { LeaseholdError } from '../errors.ts'
 
-/** What most runners say of themselves: its platform, when it was described in ms since 1970, and what the caller added. */
+/** The metadata of most runners: platform, when the runner was described in ms since 1970, and what the caller added. */
 type ShortMetadata = readonly [platform: string, timestamp: number, more?: Readonly<Record<string, unknown>>]
 
 type ShortRunner = readonly [
@@ -11,17 +11,17 @@ type ShortRunner = readonly [
   host: string,
   pid: number,
   client: string,
-  /** As it is where it has not the usual form; 0: none. */
+  /** Unchanged if it does not have the usual form; 0: none. */
   metadata: ShortMetadata | Readonly<Record<string, unknown>> | 0,
   owner?: string,
 ]
 
-/** A client claims for the same runner again and again. */
+/** The text of each runner: a client makes all its claims with the same few. */
 const texts = new WeakMap<Runner, string>()
 
 /**
- * A runner as JSON in less than half of the bytes, for a store that keeps it with every claim: without names, and without
- * what it says twice.
+ * A runner as JSON in less than half of the bytes, for a store that keeps it with every claim: without field names, and
+ * without what stands in it twice.
  */
 export function shortRunner(runner: Runner): string {
   let text = texts.get(runner)
@@ -42,7 +42,7 @@ function shorten(runner: Runner): string {
   return JSON.stringify(owner === undefined ? short : [...short, owner])
 }
 
-/** Out of what {@link shortRunner} wrote, parsed. */
+/** The runner that {@link shortRunner} wrote, from its parsed JSON. */
 export function wholeRunner(short: unknown): Runner {
   if (!Array.isArray(short)) {
     throw new LeaseholdError('INVALID', `The store has a claim whose runner is ${JSON.stringify(short)}.`)

@@ -1,27 +1,28 @@
-/** How often, and how patiently, to try again. */
+/** How often to try again, and how long to pause before each try. */
 export interface Backoff {
   /** Attempts in all; Infinity: no limit. */
   readonly attempts: number
   readonly minMs: number
   readonly maxMs: number
   readonly factor: number
-  /** 0.2 spreads each pause by up to a fifth either way. */
+  /** 0.2 varies each pause at random by up to a fifth either way. */
   readonly jitter: number
 }
 
+/** The presets of the `retry` option. */
 export const retryPresets = {
   none: { attempts: 1, minMs: 100, maxMs: 5000, factor: 2, jitter: 0.2 },
   standard: { attempts: 10, minMs: 100, maxMs: 5000, factor: 2, jitter: 0.2 },
   aggressive: { attempts: 50, minMs: 100, maxMs: 5000, factor: 2, jitter: 0.2 },
 } as const satisfies Record<string, Backoff>
 
-/** For asking a store that cannot push: starts quick, grows gently, never slower than 0.8 s. @internal */
+/** For polling a store that cannot push: starts quick, grows gently, never slower than 0.8 s. @internal */
 export const adaptivePolling: Backoff = { attempts: Infinity, minMs: 10, maxMs: 800, factor: 1.5, jitter: 0.2 }
 
 /** Pauses grow no longer after so many failures in a row. */
 const growingPausesMax = 65
 
-/** How long all the attempts take that a backoff allows: the pauses between them, leaving chance aside. @internal */
+/** The sum of all pauses that a backoff allows, leaving jitter aside. @internal */
 export function pausesMs(backoff: Backoff): number {
   if (backoff.attempts === Infinity) return Infinity
   const pauses = backoff.attempts - 1

@@ -8,8 +8,8 @@ export interface TimeLimit {
 }
 
 /**
- * Runs `action` when `milliseconds` have passed and what arrived meanwhile has been read. After a long block of the event loop
- * timers fire before sockets are read: an answer that lies there is not late for having waited for us.
+ * Runs `action` when `milliseconds` have passed and all that arrived meanwhile has been read. After a long block of the
+ * event loop timers fire before sockets are read: an answer that has arrived by then must not count as timed out.
  */
 export function timeLimit(milliseconds: number, action: () => void): TimeLimit {
   let reading: WhenRead | undefined
@@ -27,14 +27,14 @@ export function timeLimit(milliseconds: number, action: () => void): TimeLimit {
   }
 }
 
-/** Runs `action` when what has arrived by now has been read. A simulator has nothing that is read later. */
+/** Runs `action` when all that has arrived by now has been read; at once in a simulator, where nothing is read later. */
 export function afterReading(environment: Environment, action: () => void): void {
   if (environment.afterReading === undefined) action()
   else environment.afterReading(action)
 }
 
 /** What `work` resolves with, or undefined if that takes longer than `milliseconds`. Rejects as `work` does. */
-export async function within<Result>(
+export async function settledWithin<Result>(
   environment: Environment,
   milliseconds: number,
   work: Promise<Result>,

@@ -1,12 +1,12 @@
-/** How much faster than the store's clock the holder's may run: both drift, and margins are cheap. */
+/** By how much the clocks of store and holder may drift apart, as a part of the ttl. */
 const driftRate = 0.05
-/** For rounding to whole milliseconds on both sides. */
+/** What both sides may lose by rounding to whole milliseconds. */
 const roundingMs = 2
 
 /**
- * Until when a holder may trust a lease: counted from before the request was sent, since the store's own count began
- * later, and shortened by what two clocks may drift apart. The holder stops first. In whole milliseconds, as `life.ts`
- * keeps them: rounded down, it stops a little earlier.
+ * Until when a holder may trust a lease: counted from before the request was sent, as the store began to count later, and
+ * shortened by the drift of two clocks, so that the holder stops before the store does. In whole milliseconds, rounded
+ * down, as a claim state keeps them.
  */
 export function trustedUntil(sentAt: number, ttlMs: number): number {
   return Math.floor(sentAt + ttlMs - Math.min(ttlMs * driftRate + roundingMs, ttlMs / 2))

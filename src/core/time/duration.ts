@@ -17,7 +17,7 @@ const onePart = /(\d+(?:\.\d+)?)(ms|s|m|h|d)/g
 export function durationMs(duration: Duration, name: string): number {
   const given = typeof duration === 'number' ? duration : parse(duration)
   const milliseconds = given === undefined || given < 0 ? Number.NaN : Math.round(given)
-  // Stores add it to their clocks, and some count in whole numbers only.
+  // Stores add durations to their clocks, and some count in whole numbers only.
   if (!Number.isSafeInteger(milliseconds)) {
     throw new LeaseholdError(
       'INVALID',
@@ -28,8 +28,8 @@ export function durationMs(duration: Duration, name: string): number {
 }
 
 /**
- * The milliseconds that a text from outside means, e.g. of an environment variable or a file: `'30s'` is 30000. Throws INVALID
- * for what is no duration, and for a missing one.
+ * The milliseconds of a text from outside, e.g. an environment variable: `'30s'` is 30000. Throws INVALID if the text is
+ * missing or no duration.
  *
  * @example
  * ```ts
@@ -48,12 +48,12 @@ export function isDuration(text: string): text is Extract<Duration, string> {
   return parse(text) !== undefined
 }
 
-/** How many milliseconds a duration with its unit is: not rounded, and perhaps more than can be counted. @internal */
+/** The milliseconds of a duration with its unit: not rounded, and perhaps beyond safe integers. @internal */
 export function unroundedMs(text: Extract<Duration, string>): number {
   return parse(text) ?? Number.NaN
 }
 
-/** JSON has no Infinity and no NaN. */
+/** The duration for an error. Not as JSON, which has no Infinity and no NaN. */
 function shown(duration: unknown): string {
   return typeof duration === 'string' ? JSON.stringify(duration) : String(duration)
 }
@@ -75,7 +75,7 @@ export function timerMs(duration: Duration, name: string): number {
   throw new LeaseholdError('INVALID', `${name} is ${milliseconds} ms. Timers take ${timerMaxMs} ms at most, 24 days.`)
 }
 
-/** What was read last: a program names the same few durations with every lock. */
+/** Durations parsed before: a program uses the same few with every lock. */
 const known = new Map<string, number>()
 const knownMax = 100
 

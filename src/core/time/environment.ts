@@ -1,10 +1,7 @@
 import { randomIds } from '../machine/random-id.ts'
 import { timerMaxMs } from './duration.ts'
 import { keepAlive, unref, whenRead, deferrer } from './event-loop.ts'
-import { machineClock } from '../machine/machine-clock.ts'
-
-/** The global is looked up anew each time that it is named. */
-const { performance } = globalThis
+import { monotonicMs, uptimeMs } from '../machine/machine-clock.ts'
 
 /** A timer that fires once. */
 export interface Timer {
@@ -14,8 +11,8 @@ export interface Timer {
 }
 
 /**
- * Everything the client takes from its surroundings: time, timers, chance. A simulator passes its own and then owns
- * every source of surprise; nothing else in the core reads a clock, sets a timer or rolls dice.
+ * Time, timers and randomness of a client. A simulator passes its own and then controls every source of chance; nothing
+ * else in a client reads a clock, sets a timer or draws a random number.
  */
 export interface Environment {
   /** Milliseconds that never go back and that count the time a laptop was asleep. */
@@ -27,8 +24,8 @@ export interface Environment {
   /** Runs `action` when everything else of this turn of the event loop has run. */
   defer(action: () => void): void
   /**
-   * Runs `action` when what has arrived by now, on sockets say, has been read and heard of. Absent: nothing arrives that is
-   * read later.
+   * Runs `action` when all that has arrived by now, e.g. on sockets, has been read and delivered. Absent: nothing is read
+   * later than it arrives.
    */
   afterReading?(action: () => void): void
   /** From 0 up to, not including, 1. */
@@ -37,77 +34,46 @@ export interface Environment {
   id(): string
 }
 
-const machine = machineClock()
-
-/** Whether `monotonicMs` reads the same in every process of this machine and in every thread of this process. */
-export const isClockShared = machine.isShared
-
-/**
- * `performance.now()` counts from the start of the thread; this moves it to the clock all threads share. Of several tries
- * the quickest counts: whatever comes between the readings would set this process's clock back against all others.
- */
-const threadStartMs = (() => {
-  let quickest = Infinity
-  let startMs = 0
-  for (let tries = 0; tries < 16; tries += 1) {
-    const before = performance.now()
-    const monotonic = machine.monotonicMs()
-    const after = performance.now()
-    if (after - before >= quickest) continue
-    quickest = after - before
-    startMs = monotonic - (before + after) / 2
-  }
-  return startMs
-})()
-
-/**
- * The monotonic clock of this machine: the same for every thread and, on Linux, for every process (but see
- * {@link isClockShared}). Stops in a sleep. @internal
- */
-export function monotonicMs(): number {
-  return performance.now() + threadStartMs
-}
-
-/** Milliseconds awake between two looks for a sleep. */
-const lookEveryMs = 5
-/** Reading the uptime opens a file. It is read this often, and whenever the wall clock may have slept. */
+/** How often to check whether the machine has slept, in milliseconds awake. */
+const checkEveryMs = 5
+/** How often to read the uptime, which opens a file. It is also read when the wall clock shows that we may have slept. */
 const uptimeEveryMs = 100
-/** An uptime that falls back by more was set: one that comes in whole seconds never does. */
+/** If the uptime falls back by more, it was set; by less, it may only be rounded to seconds. */
 const setBackMs = 2000
 
 /** The clocks of a machine, in milliseconds. @internal */
 export interface Clocks {
   /** Stops while the machine sleeps. */
   readonly monotonic: () => number
-  /** Goes on in a sleep. Where the wall clock stands in for it, it is set by people as well. */
+  /** Goes on in a sleep. Where the wall clock stands in for the uptime, people may set it. */
   readonly uptime: () => number
-  /** Goes on in a sleep, and is set by people. */
+  /** Goes on in a sleep, and may be set by people. */
   readonly wall: () => number
 }
 
 /**
- * A clock that also counts sleep. The monotonic clock stops while the machine sleeps and the uptime does not, so the lead
- * of the second is the sleep: a lease is over when either says so. The wall clock has no say, as it may be set. But it
- * costs little to look at, and a sleep always moves it against the monotonic clock, so that it tells when to ask the
- * uptime. Only a sleep during which somebody set it back by as much goes unnoticed, until the uptime is next read.
+ * A clock that also counts sleep. The monotonic clock stops while the machine sleeps and the uptime does not, so the
+ * growth of the uptime's lead is the sleep. The wall clock is not trusted, as it may be set; but it is cheap to read, and
+ * a sleep moves it against the monotonic clock, so it tells when to read the uptime. A sleep during which the wall clock
+ * was set back by as much is noticed only when the uptime is next read.
  * @internal
  */
 export function sleepProofClock({ monotonic, uptime, wall }: Clocks, leadAtStart: number): () => number {
   let asleepMs = 0
-  let lookedAt = -Infinity
+  let checkedAt = -Infinity
   let readAt = -Infinity
   let wallLead = 0
   let leadMs = leadAtStart
   return () => {
     const awakeMs = monotonic()
-    if (awakeMs - lookedAt <= lookEveryMs) return awakeMs + asleepMs
-    lookedAt = awakeMs
+    if (awakeMs - checkedAt <= checkEveryMs) return awakeMs + asleepMs
+    checkedAt = awakeMs
     const wallLeadNow = wall() - awakeMs
-    if (awakeMs - readAt > uptimeEveryMs || Math.abs(wallLeadNow - wallLead) > lookEveryMs) {
+    if (awakeMs - readAt > uptimeEveryMs || Math.abs(wallLeadNow - wallLead) > checkEveryMs) {
       readAt = awakeMs
       wallLead = wallLeadNow
       const leadNow = uptime() - awakeMs
-      // Otherwise no sleep would be counted until it is longer than what the uptime was set back by.
+      // The uptime was set back: without this, no sleep would be counted until it is longer than that.
       if (leadNow - leadMs < asleepMs - setBackMs) leadMs = leadNow - asleepMs
       asleepMs = Math.max(asleepMs, leadNow - leadMs)
     }
@@ -115,26 +81,26 @@ export function sleepProofClock({ monotonic, uptime, wall }: Clocks, leadAtStart
   }
 }
 
-/** Where the clock of a client begins: a second thread must start from the same to agree with it. @internal */
+/** The origin of a client's clock: a second thread must use the same to agree with it. @internal */
 export interface ClockStart {
-  /** What its zero is on the monotonic clock: small numbers are kept in less room than the time since the boot. */
+  /** The zero of the clock on the monotonic clock: small numbers take less memory than the time since boot. */
   readonly zeroMs: number
-  /** By how much the uptime leads it. */
+  /** By how much the uptime leads the clock. */
   readonly leadMs: number
 }
 
 const zeroMs = Math.floor(monotonicMs())
 
-/** @internal */
+/** A clock origin of this process, read now. @internal */
 export function clockStart(): ClockStart {
-  return { zeroMs, leadMs: machine.uptimeMs() - (monotonicMs() - zeroMs) }
+  return { zeroMs, leadMs: uptimeMs() - (monotonicMs() - zeroMs) }
 }
 
-/** The real surroundings. @internal */
+/** The environment of this machine. @internal */
 export function systemEnvironment(start = clockStart()): Environment {
   const clocks: Clocks = {
     monotonic: () => monotonicMs() - start.zeroMs,
-    uptime: () => machine.uptimeMs(),
+    uptime: uptimeMs,
     wall: () => Date.now(),
   }
   const now = sleepProofClock(clocks, start.leadMs)

@@ -1,11 +1,11 @@
-/** Turns of the event loop, in runtimes that have Node's functions for them and in those that have not. */
+/** Turns of the event loop, in runtimes with and without Node's functions for them. */
 import { runtime, runtimeProcess } from '../machine/runtime.ts'
 
 type NodeTimer = Partial<Pick<NodeJS.Timeout, 'ref' | 'unref'>>
 
 const immediately: unknown = (globalThis as { readonly setImmediate?: unknown }).setImmediate
 
-/** Runs `action` in the next turn of the event loop, when what has arrived by now has been read. */
+/** Runs `action` in the next turn of the event loop, when all that has arrived by now has been read. */
 export const inNextTurn: (action: () => void) => void =
   typeof immediately === 'function'
     ? (action) => void setImmediate(action)
@@ -18,8 +18,8 @@ export interface WhenRead {
 }
 
 /**
- * Runs `action` when what has arrived by now, on sockets say, has been read. After a long block of the event loop timers
- * fire before sockets are read.
+ * Runs `action` when all that has arrived by now, e.g. on sockets, has been read. After a long block of the event loop
+ * timers fire before sockets are read.
  */
 export function whenRead(action: () => void): WhenRead {
   let isCancelled = false
@@ -27,12 +27,12 @@ export function whenRead(action: () => void): WhenRead {
     if (!isCancelled) action()
   }
   if (runtime !== 'Deno') inNextTurn(act)
-  // Deno takes what arrives on a socket from another thread, in a turn of the event loop that no immediate waits for.
+  // Deno reads sockets in another thread: its data comes in a turn of the event loop that no immediate waits for.
   else setTimeout(() => inNextTurn(act), 1)
   return { cancel: () => void (isCancelled = true) }
 }
 
-/** Lets the process end although the timer is set. Where a process does not wait for timers there is nothing to do. */
+/** Lets the process end although the timer is set. Does nothing where a process does not wait for timers. */
 export function unref<Timer extends NodeJS.Timeout>(timer: Timer): Timer {
   return keepAlive(timer, false)
 }
@@ -46,24 +46,24 @@ export function keepAlive<Timer extends NodeJS.Timeout>(timer: Timer, wanted: bo
   return timer
 }
 
-/** A turn of the event loop that takes longer than this is ended: timers, signals and the network have waited enough. */
+/** The longest turn of the event loop: then timers, signals and the network come first. */
 const turnMaxMs = 5
-/** To notice the end of a turn costs a little, so that only every so many actions do. */
+/** How many actions of a turn run before the turn is timed, which costs a little. */
 const actionsUnnoticed = 8
 
-/** As it was when this was loaded: fake timers of a test take its place, and would keep every call from being sent. */
+/** Kept from when this module was loaded: fake timers of a test would keep every request from being sent. */
 const nextTick = runtimeProcess?.nextTick
 
-/** Runs `action` when the micro-tasks are done. Where no such queue exists, after those that wait now and those they make. */
+/** Runs `action` when the micro-tasks are done; without `nextTick`, after those queued now and those they queue. */
 const afterMicrotasks: (action: () => void) => void =
   typeof nextTick === 'function'
     ? (action) => nextTick(action)
     : (action) => queueMicrotask(() => queueMicrotask(action))
 
 /**
- * Runs actions when everything else of this turn of the event loop has run. A store that answers without waiting for
- * anything could keep a turn going for ever, one lock after the other, and no lease would be renewed meanwhile: after a
- * few milliseconds the next action is left to the next turn.
+ * Runs actions when everything else of this turn of the event loop has run. With a store that answers at once, lock after
+ * lock could keep a turn going for ever, and no lease would be renewed: after a few milliseconds the next action is left
+ * to the next turn.
  */
 export function deferrer(now: () => number = () => performance.now()): (action: () => void) => void {
   const settled = Promise.resolve()
@@ -81,7 +81,7 @@ export function deferrer(now: () => number = () => performance.now()): (action: 
         inNextTurn(turnOver)
       } else if (now() - watchedSince > turnMaxMs) return inNextTurn(action)
     }
-    // Micro-tasks may ask for more; the next tick comes when they are done. A promise is quicker than queueMicrotask.
+    // Micro-tasks may make more requests; the next tick comes when they are done. A promise is quicker than queueMicrotask.
     void settled.then(() => afterMicrotasks(action))
   }
 }

@@ -1,4 +1,4 @@
-/** Opens one thing at a time: whoever asks meanwhile shares the attempt under way, and whoever asks later makes another. */
+/** Runs one attempt to open at a time: calls meanwhile share the attempt under way, a later call starts another. */
 export class SingleFlight<Opened> {
   readonly #open: () => Promise<Opened>
   #underWay: Promise<Opened> | undefined
@@ -7,6 +7,7 @@ export class SingleFlight<Opened> {
     this.#open = open
   }
 
+  /** The outcome of the attempt under way, or of a new one. */
   opened(): Promise<Opened> {
     this.#underWay ??= this.#open().finally(() => {
       this.#underWay = undefined

@@ -1,29 +1,29 @@
 import type { Environment, Timer } from './environment.ts'
 
-/** Something that wants to be woken. The timer queue keeps its place with it; a slot of -1 means none is set. */
+/** A task to be woken. It carries its own bucket and slot in the queue; a slot of -1: not set. */
 export interface TimerTask {
   timerSlot: number
   timerBucket?: TimerBucket | undefined
   wake(now: number): void
 }
 
-/** A power of two. */
+/** How many recent buckets are found by their time. A power of two. */
 const recentMax = 64
 
 /**
- * One timer for any number of tasks. Those who want to be woken in the same millisecond share a bucket, in the order
- * in which they asked: leases are renewed by the hundred, and nobody is sorted but the buckets.
- * Tasks never throw; the timer keeps the process alive only while somebody is being waited for.
+ * One timer for any number of tasks. Tasks for the same millisecond share a bucket, in the order in which they were set:
+ * leases are renewed by the hundred, and only buckets are sorted.
+ * Tasks never throw. The timer keeps the process alive only while `hold` is in force.
  */
 export class TimerQueue {
   readonly #environment: Environment
   readonly #buckets = new TimerBuckets()
-  /** Buckets to be found by their time. One that was pushed out is not found: another of the same time does as well. */
+  /** Recent buckets by their time. If a bucket was pushed out, another of the same time is made: that does no harm. */
   readonly #recent: (TimerBucket | undefined)[] = Array.from({ length: recentMax }, () => undefined)
-  /** One that is over, to be used again. */
+  /** An empty bucket, to be used again. */
   #spare: TimerBucket | undefined
-  /** The one whose tasks are being woken. */
-  #ringing: TimerBucket | undefined
+  /** The bucket whose tasks are being woken. */
+  #waking: TimerBucket | undefined
   #tasks = 0
   #timer: Timer | undefined
   #timerAt = Infinity
@@ -48,12 +48,13 @@ export class TimerQueue {
     if (at !== Infinity && !this.#closed) this.#enter(task, at)
   }
 
-  /** While anybody holds, the timer keeps the process alive: somebody awaits what it will do. */
+  /** Keeps the process alive until {@link unhold}, once for each call: a caller awaits what a task will do. */
   hold(): void {
     this.#holds += 1
     if (this.#holds === 1) this.#timer?.keepAlive(true)
   }
 
+  /** Takes back one {@link hold}. */
   unhold(): void {
     this.#holds -= 1
     if (this.#holds === 0) this.#timer?.keepAlive(false)
@@ -62,13 +63,13 @@ export class TimerQueue {
   /** Forgets every task. */
   clear(): void {
     for (const bucket of this.#buckets.clear()) forgetAll(bucket)
-    if (this.#ringing !== undefined) forgetAll(this.#ringing)
+    if (this.#waking !== undefined) forgetAll(this.#waking)
     this.#recent.fill(undefined)
     this.#tasks = 0
     this.#disarm()
   }
 
-  /** Forgets every task, and wakes nobody any more. */
+  /** Forgets every task, and sets none any more. */
   close(): void {
     this.#closed = true
     this.clear()
@@ -87,7 +88,7 @@ export class TimerQueue {
     const slot = task.timerSlot
     forget(task)
     this.#tasks -= 1
-    // The last one takes its place.
+    // The last task takes its place.
     const last = tasks.pop() as TimerTask
     if (last !== task) {
       tasks[slot] = last
@@ -108,7 +109,7 @@ export class TimerQueue {
     return bucket
   }
 
-  /** Nobody is there any more, or all are being woken. */
+  /** Removes a bucket that is empty, or whose tasks are being woken. */
   #drop(bucket: TimerBucket): void {
     this.#buckets.delete(bucket)
     const place = bucket.at & (recentMax - 1)
@@ -118,11 +119,11 @@ export class TimerQueue {
 
   #arm(): void {
     const at = this.#buckets.first?.at ?? Infinity
-    // A timer that fires too early, or for nobody, only looks at its watch: cheaper than moving it each time.
+    // A timer that fires too early only arms the next one: cheaper than moving the timer each time.
     if (at >= this.#timerAt) return
     this.#disarm()
     this.#timerAt = at
-    this.#timer = this.#environment.timer(at - this.#environment.now(), () => this.#ring())
+    this.#timer = this.#environment.timer(at - this.#environment.now(), () => this.#fire())
     if (this.#holds > 0) this.#timer.keepAlive(true)
   }
 
@@ -132,22 +133,22 @@ export class TimerQueue {
     this.#timerAt = Infinity
   }
 
-  #ring(): void {
+  #fire(): void {
     this.#timer = undefined
-    // No other timer until all have been woken.
+    // Arm no other timer until all are woken.
     this.#timerAt = -Infinity
     const now = this.#environment.now()
     for (let first = this.#buckets.first; first !== undefined && first.at <= now; first = this.#buckets.first) {
       this.#drop(first)
-      this.#ringing = first
+      this.#waking = first
       this.#wakeAll(first, now)
     }
-    this.#ringing = undefined
+    this.#waking = undefined
     this.#disarm()
     this.#arm()
   }
 
-  /** Whoever is woken may take others out of the bucket that have not been yet. */
+  /** A woken task may remove others that are not woken yet from the bucket. */
   #wakeAll({ tasks }: TimerBucket, now: number): void {
     for (let slot = 0; slot < tasks.length; slot += 1) {
       const task = tasks[slot] as TimerTask
@@ -168,12 +169,12 @@ function forget(task: TimerTask): void {
   task.timerBucket = undefined
 }
 
-/** A time at which somebody wants to be woken. */
+/** The tasks of one millisecond. */
 export interface TimerBucket {
   at: number
-  /** Its place in the heap; -1 while it has none. */
+  /** Its index in the heap; -1 while it is not there. */
   slot: number
-  /** Whoever wants to be woken then, in the order in which they asked. Each knows its place. */
+  /** In the order in which they were set. Each task carries its index. */
   readonly tasks: TimerTask[]
 }
 
@@ -211,9 +212,9 @@ export class TimerBuckets {
     let slot = from
     while (slot > 0) {
       const above = (slot - 1) >> 1
-      const other = this.#heap[above] as TimerBucket
-      if (other.at <= bucket.at) break
-      this.#place(slot, other)
+      const parent = this.#heap[above] as TimerBucket
+      if (parent.at <= bucket.at) break
+      this.#place(slot, parent)
       slot = above
     }
     this.#place(slot, bucket)
@@ -225,14 +226,14 @@ export class TimerBuckets {
     for (;;) {
       let below = slot * 2 + 1
       if (below >= length) break
-      let other = this.#heap[below] as TimerBucket
-      const beside = below + 1 < length ? (this.#heap[below + 1] as TimerBucket) : other
-      if (beside.at < other.at) {
-        other = beside
+      let child = this.#heap[below] as TimerBucket
+      const beside = below + 1 < length ? (this.#heap[below + 1] as TimerBucket) : child
+      if (beside.at < child.at) {
+        child = beside
         below += 1
       }
-      if (bucket.at <= other.at) break
-      this.#place(slot, other)
+      if (bucket.at <= child.at) break
+      this.#place(slot, child)
       slot = below
     }
     this.#place(slot, bucket)

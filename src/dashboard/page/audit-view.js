@@ -10,8 +10,8 @@ import { runnerName, runnerPlace, timeText, visible } from './wording.js'
 /** @type {Readonly<Record<AuditEntry['result'], { text: string, tone: import('./wording.js').Tone }>>} */
 export const results = {
   evicted: { text: 'evicted', tone: 'good' },
-  'not-held': { text: 'was gone already', tone: 'plain' },
-  unknown: { text: 'not known: the store did not answer', tone: 'bad' },
+  'not-held': { text: 'no longer held it', tone: 'plain' },
+  unknown: { text: 'unknown: the store did not answer', tone: 'bad' },
 }
 
 export class AuditView {
@@ -29,7 +29,7 @@ export class AuditView {
     try {
       const { evictions } = await this.#read()
       this.#rows.replaceChildren(...evictions.map(auditRow))
-      this.#note.textContent = evictions.length === 0 ? 'Nobody has been evicted since the server started.' : ''
+      this.#note.textContent = evictions.length === 0 ? 'No evictions since the server started.' : ''
     } catch (error) {
       this.#note.textContent = error instanceof Error ? error.message : String(error)
     }
@@ -53,7 +53,7 @@ function auditRow({ at, by, scope, namespace, fence, runner, reason, result }) {
     element(
       'td',
       { 'data-label': 'From' },
-      element('span', { class: 'holder' }, runner === undefined ? 'nobody' : runnerName(runner)),
+      element('span', { class: 'holder' }, runner === undefined ? 'unknown' : runnerName(runner)),
       element('span', { class: 'quiet' }, runner === undefined ? '' : runnerPlace(runner), ` fence ${fence}`),
     ),
     element('td', { 'data-label': 'Reason' }, visible(reason)),

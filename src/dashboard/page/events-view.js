@@ -14,9 +14,9 @@ const kinds = {
   granted: { text: 'granted to', tone: 'good' },
   released: { text: 'released by', tone: 'plain' },
   lost: { text: 'lost by', tone: 'bad' },
-  queued: { text: 'waited for by', tone: 'warn' },
-  left: { text: 'no longer waited for by', tone: 'plain' },
-  leaving: { text: 'to be left by', tone: 'warn' },
+  queued: { text: 'queued by', tone: 'warn' },
+  left: { text: 'wait ended by', tone: 'plain' },
+  leaving: { text: 'asked back from', tone: 'warn' },
 }
 
 export class EventsView {
@@ -44,7 +44,7 @@ export class EventsView {
   }
 
   /**
-   * So much has happened at once that the server did not tell all of it.
+   * So many changes happened at once that the server did not send all of them.
    * @param {number} count
    */
   addMore(count) {

@@ -16,7 +16,7 @@ const waitersShownMax = 50
 
 export class LockDetails {
   #holders = element('div', { class: 'claims' })
-  #nobody = element('p', { class: 'quiet' }, 'Nobody holds it. The first in line will have it as soon as it asks.')
+  #nobody = element('p', { class: 'quiet' }, 'Not held. The first waiter gets the lock the next time it asks.')
   #queue = element('ol', { class: 'queue' })
   #queueTitle = element('h3')
   #more = element('p', { class: 'quiet' })
@@ -62,7 +62,7 @@ export class LockDetails {
     this.#nobody.hidden = holders.length > 0
     this.#holderCards.show(holders)
     this.#queueTitle.textContent =
-      waiters.length === 0 ? 'Nobody waits' : `${counted(waiters.length, 'waiter')}, in order`
+      waiters.length === 0 ? 'No waiters' : `${counted(waiters.length, 'waiter')}, in order`
     this.#waiterItems.show(waiters.slice(0, waitersShownMax))
     const hidden = waiters.length - waitersShownMax
     this.#more.textContent = hidden > 0 ? `and ${hidden} more behind them` : ''
@@ -110,7 +110,7 @@ class HolderCard {
     this.#facts.replaceChildren(
       ...fact('Fence', String(claim.fence)),
       ...fact('Held for', this.#since.element, element('span', { class: 'quiet' }, `since ${timeText(acquiredAt)}`)),
-      ...fact('Heard of', this.#heartbeat.element, element('span', { class: 'quiet' }, 'ago')),
+      ...fact('Last heartbeat', this.#heartbeat.element, element('span', { class: 'quiet' }, 'ago')),
       ...fact('Renewed', counted(claim.renewalCount, 'time')),
       ...claimFacts(claim),
       ...fact('Runner', visible(runner.id)),

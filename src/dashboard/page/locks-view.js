@@ -63,7 +63,7 @@ export class LocksView {
     const asked = this.#asked
     try {
       const page = await this.#read(this.#query())
-      // Whoever asked later is answered later: an older answer must not paint over a newer one.
+      // Answers may arrive out of order: an older one must not replace a newer one.
       if (asked === this.#asked) this.#show(page)
     } catch (error) {
       if (asked === this.#asked) this.#note.textContent = error instanceof Error ? error.message : String(error)
@@ -110,9 +110,9 @@ export class LocksView {
   #noteFor(count, isMore) {
     const part = this.#places.length > 1 || isMore ? `Page ${this.#places.length}. ` : ''
     if (count > 0) return part
-    if (isMore) return `${part}None here. There are more to look through: go on to the next page.`
+    if (isMore) return `${part}No matches on this page. Try the next page.`
     const { limit: _, after: __, ...filters } = this.#query()
-    return Object.keys(filters).length > 0 ? 'No lock is like that.' : 'No locks: nobody holds or waits for anything.'
+    return Object.keys(filters).length > 0 ? 'No matches' : 'No locks are held or waited for.'
   }
 }
 

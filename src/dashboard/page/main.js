@@ -1,5 +1,5 @@
 /**
- * The dashboard: signs in if it must, then shows what the server tells.
+ * The dashboard: signs in if it must, then shows what the server sends.
  * @module
  */
 import { AuditView } from './audit-view.js'
@@ -8,18 +8,18 @@ import { EventsView } from './events-view.js'
 import { EvictDialog } from './evict-dialog.js'
 import { startLiveTimes } from './live-times.js'
 import { LocksView } from './locks-view.js'
-import { PaceView } from './pace-view.js'
+import { RatesView } from './rates-view.js'
 import { ask, keptToken, listen, Refused } from './server.js'
 import { startTabs } from './tabs.js'
 import { counted, visible } from './wording.js'
 import { WaitsView } from './waits-view.js'
 
-/** @typedef {import('../documents.ts').GrantDocument} Grant */
+/** @typedef {import('../documents.ts').PrincipalDocument} Principal */
 /** @typedef {import('../documents.ts').TotalsDocument} Totals */
 
-/** Events come in swarms; one reading serves all of a swarm. */
-const swarmMs = 150
-/** If the server does not answer when the page is opened. */
+/** Events come in bursts; one reading serves a whole burst. */
+const burstMs = 150
+/** The pause before the page asks again, if the server did not answer when it was opened. */
 const againMs = 2000
 
 const signIn = /** @type {HTMLFormElement} */ (byId('sign-in'))
@@ -47,15 +47,16 @@ async function enter() {
     const { wantsToken } = /** @type {import('../documents.ts').AccessDocument} */ (await ask('dashboard/access'))
     if (!wantsToken) keptToken.forget()
     else if (keptToken.get() === undefined) return askForToken('')
-    const grant = /** @type {Grant} */ (await ask('v1/grant'))
-    if (!grant.rights.includes('look')) return askForToken("This token lacks the right 'look': it may not see locks.")
+    const principal = /** @type {Principal} */ (await ask('v1/principal'))
+    if (!principal.rights.includes('read'))
+      return askForToken("This token lacks the right 'read': it may not list locks.")
     signIn.hidden = true
-    openBoard(grant)
+    openBoard(principal)
   } catch (error) {
     const { status, message } = error instanceof Refused ? error : new Refused(0, String(error))
     if (status === 401) return askForToken('The server does not know this token.')
     if (status === 403) return askForToken(message)
-    say(`${message} Trying again…`, 'bad')
+    say(`${message} Retrying…`, 'bad')
     setTimeout(() => void enter(), againMs)
   }
 }
@@ -69,7 +70,7 @@ function askForToken(why) {
   tokenField.focus()
 }
 
-/** @param {Grant} grant */
+/** @param {Principal} principal */
 function openBoard({ name, rights, store, refreshMs }) {
   board.hidden = false
   document.title = `Leasehold · ${visible(store)}`
@@ -89,7 +90,7 @@ function openBoard({ name, rights, store, refreshMs }) {
     async () => /** @type {{ evictions: import('../documents.ts').AuditEntry[] }} */ (await ask('v1/audit')),
   )
   const events = new EventsView()
-  const pace = new PaceView()
+  const rates = new RatesView()
   const evicting = new EvictDialog(
     async (body) => /** @type {import('../documents.ts').AuditEntry} */ (await ask('v1/evictions', { body })),
     () => refresh(),
@@ -101,10 +102,10 @@ function openBoard({ name, rights, store, refreshMs }) {
     else if (tab === 'waits-tab') void waits.refresh()
     else void audit.refresh()
   }
-  let swarm = 0
+  let burst = 0
   const refreshSoon = () => {
-    clearTimeout(swarm)
-    swarm = window.setTimeout(refresh, swarmMs)
+    clearTimeout(burst)
+    burst = window.setTimeout(refresh, burstMs)
   }
   startTabs(byId('tabs'), (chosen) => {
     tab = chosen
@@ -114,7 +115,7 @@ function openBoard({ name, rights, store, refreshMs }) {
   setInterval(() => {
     if (document.hidden || connection.dataset['tone'] !== 'good') return
     refresh()
-    // A cycle is marked on its tab also while another one is open: it wants somebody.
+    // A cycle is marked on its tab while another tab is open, too: it needs somebody's attention.
     if (tab !== 'waits-tab') void waits.refresh()
   }, refreshMs)
 
@@ -126,7 +127,7 @@ function openBoard({ name, rights, store, refreshMs }) {
     },
     onEvent(event, data) {
       if (event === 'totals') showTotals(/** @type {Totals} */ (data))
-      else if (event === 'pace') pace.add(/** @type {import('../documents.ts').PaceDocument} */ (data))
+      else if (event === 'rates') rates.add(/** @type {import('../documents.ts').RatesDocument} */ (data))
       else if (event === 'store') showStore(/** @type {{ up: boolean }} */ (data))
       else if (event === 'change') {
         events.add(/** @type {import('../documents.ts').ChangeDocument} */ (data))
@@ -135,10 +136,10 @@ function openBoard({ name, rights, store, refreshMs }) {
     },
     lost: (retryMs) =>
       say(
-        `Connection lost: what you see is old. Trying again in ${counted(Math.ceil(retryMs / 1000), 'second')}…`,
+        `Connection lost: this data is out of date. Retrying in ${counted(Math.ceil(retryMs / 1000), 'second')}…`,
         'bad',
       ),
-    // The tokens have changed since. A new page asks for one, and says so.
+    // The tokens have changed. A reloaded page asks for one.
     refused: () => location.reload(),
   })
 }
@@ -155,7 +156,7 @@ function showTotals({ locks, holders, waiters, expired, truncated }) {
 /** @param {{ readonly up: boolean }} store */
 function showStore({ up }) {
   if (up) say('Live', 'good')
-  else say('The store does not answer: what you see is old.', 'bad')
+  else say('The store does not answer: this data is out of date.', 'bad')
 }
 
 /**

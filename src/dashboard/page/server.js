@@ -48,7 +48,7 @@ export async function ask(path, { query = {}, body } = {}) {
 }
 
 /**
- * Hears events until `signal` aborts, and connects again whenever the line is cut.
+ * Receives events until `signal` aborts, and reconnects whenever the connection is cut.
  * @param {string} path
  * @param {AbortSignal} signal
  * @param {{ onEvent(event: string, data: unknown): void, connected(): void, lost(retryMs: number): void, refused(why: Refused): void }} listener

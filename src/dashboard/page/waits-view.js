@@ -51,8 +51,8 @@ export class WaitsView {
     this.#list.replaceChildren(...waits.slice(0, listedMax).map((wait) => waitItem(wait, nameOf)))
     const beyond = waits.length - listedMax
     const notes = [
-      waits.length === 0 ? 'Nobody waits for anybody.' : '',
-      left > 0 ? `${counted(left, 'owner is', 'owners are')} not in the picture.` : '',
+      waits.length === 0 ? 'No waits.' : '',
+      left > 0 ? `${counted(left, 'owner is', 'owners are')} not shown in the picture.` : '',
       beyond > 0 || truncated ? 'The list is not complete.' : '',
     ]
     this.#note.textContent = notes.filter((text) => text !== '').join(' ')
@@ -72,7 +72,7 @@ function cycleText(cycle, nameOf) {
     ' of ',
     element('strong', {}, nameOf(cycle[(index + 1) % cycle.length]?.owner ?? owner)),
   ])
-  return element('p', {}, 'Cycle: ', ...steps, '. None of them can go on until one gives way.')
+  return element('p', {}, 'Cycle: ', ...steps, '. None of them can continue until one gives up its lock.')
 }
 
 /**

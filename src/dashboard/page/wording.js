@@ -52,7 +52,7 @@ export function counted(count, one, many = `${one}s`) {
 }
 
 /**
- * Who it is, in few words: what people called it, else what it runs, else the process.
+ * The runner in few words: the name it was given, else the command it runs, else its process.
  * @param {Runner} runner
  */
 export function runnerName({ id, host, pid, metadata }) {
@@ -64,7 +64,7 @@ export function runnerName({ id, host, pid, metadata }) {
 }
 
 /**
- * What else tells it from others: where it is, if its name does not say so already.
+ * What else tells the runner from others: its host and process, if its name does not say so already.
  * @param {Runner} runner
  */
 export function runnerPlace(runner) {

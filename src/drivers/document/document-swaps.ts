@@ -3,7 +3,7 @@
  * written back if nobody else wrote meanwhile.
  */
 import { admit } from '../../core/rule/admission.ts'
-import type { Change, NotifiedClaim } from '../../core/rule/claim-record.ts'
+import type { RecordChange, NotifiedClaim } from '../../core/rule/claim-record.ts'
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import { keyOf } from '../../core/contract/requests.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
@@ -49,7 +49,7 @@ export interface DocumentSwapper<Revision> {
    * Whether the store needs no write for this change: a renewal, where leases are kept beside the documents. False: the change
    * must be written.
    */
-  absorbs?(key: string, change: Change): boolean
+  absorbs?(key: string, change: RecordChange): boolean
   /** Answers in one round trip the requests that need no rule, such as a claim on an idle key; undefined: the rule must decide. */
   fast?(requests: readonly Request[]): Promise<readonly (ClaimStatus | undefined)[]>
   /** Notifies other clients. A hint: it may fail or be lost. */

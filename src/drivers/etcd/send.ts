@@ -2,7 +2,7 @@
  * One `send`. A key is read with its markers, the rule is run, and what comes of it is written in one transaction, if the
  * document is as it was read; where it is not, the same round trip brings it as it is. Many keys go in one transaction.
  */
-import type { Change, NotifiedClaim } from '../../core/rule/admission.ts'
+import type { RecordChange, NotifiedClaim } from '../../core/rule/admission.ts'
 import { claimIdOf, keyOf, sendTimeoutFor } from '../../core/contract/requests.ts'
 import type { DocumentSend } from '../document/document-send.ts'
 import type { Loaded, Swap } from '../document/document-swaps.ts'
@@ -205,7 +205,7 @@ export class EtcdSend implements DocumentSend<KeyReading> {
   // ---- writing
 
   /** A renewal that changes nothing but the end is carried by the lease. */
-  absorbs(key: string, { before, after }: Change): boolean {
+  absorbs(key: string, { before, after }: RecordChange): boolean {
     if (before === undefined || after === undefined) return false
     const { id } = before.claim
     const isSame =

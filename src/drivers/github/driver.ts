@@ -5,6 +5,7 @@
  * somebody else was quicker, and its reads may be stale for a moment, so a claim holds once two looks, a settle time
  * apart, show nobody before it. The protocol and why it is safe: docs/decisions/060-issues-as-a-queue.md.
  */
+import { Lifecycle } from '../kit/lifecycle.ts'
 import { keyOf } from '../../core/contract/requests.ts'
 import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../../core/contract/driver.ts'
 import { durationMs, timerMs, type Duration } from '../../core/time/duration.ts'
@@ -13,33 +14,33 @@ import { LeaseholdError } from '../../core/errors.ts'
 import { withinLimits } from '../../core/contract/limits.ts'
 import { pageOf } from '../kit/paging.ts'
 import { redactedUrl } from '../../core/contract/redaction.ts'
-import { ttlMaxMs } from './claim-comment.ts'
-import { Deadlines, type Deadline } from './deadline.ts'
-import { recordOf } from './comment-text.ts'
-import { timeAt, type GithubContext } from './context.ts'
-import { faultOf, isGone, unavailable } from './faults.ts'
-import { GithubApi, type Repository } from './api.ts'
-import { carryOutOn } from './issue-queue.ts'
-import { unknownClaim } from './leaving.ts'
-import { commentsByKey, listedClaims } from './listing.ts'
-import { LockIssues } from './lock-issues.ts'
-import { MirrorKeeper } from './mirror.ts'
-import { makeOctokit, type OctokitLike, findToken } from './octokit.ts'
+import { ttlMaxMs } from './protocol/claim-comment.ts'
+import { Deadlines, type Deadline } from './api/deadline.ts'
+import { objectOf } from './protocol/comment-text.ts'
+import { timeAt, type GithubContext } from './queue/context.ts'
+import { githubError, isNotFound, unavailable } from './api/faults.ts'
+import { GithubApi, type Repository } from './api/github-api.ts'
+import { carryOutOn } from './queue/issue-queue.ts'
+import { unknownClaim } from './queue/leaving.ts'
+import { commentsByKey, listedClaims } from './protocol/listing.ts'
+import { LockIssues } from './queue/lock-issues.ts'
+import { MirrorKeeper } from './queue/mirror.ts'
+import { makeOctokit, type OctokitLike, findToken } from './api/octokit.ts'
 import { checkGithubOptions, type GithubOptions } from './options.ts'
-import { RateBudget } from './rate-budget.ts'
-import { LocalClaims } from './local-claims.ts'
-import { IssueMarkers } from './issue-markers.ts'
-import { statusOf, type IssueStatus } from './status.ts'
-import { ThreadReader } from './thread-reader.ts'
-import { eachInTurn } from './turns.ts'
-import { TrustedAuthors } from './trusted-authors.ts'
+import { RateBudget } from './api/rate-budget.ts'
+import { LocalClaims } from './queue/local-claims.ts'
+import { IssueMarkers } from './queue/issue-markers.ts'
+import { issueStatusOf, type IssueStatus } from './status.ts'
+import { ThreadReader } from './queue/thread-reader.ts'
+import { eachInTurn } from '../kit/in-turn.ts'
+import { TrustedAuthors } from './api/trusted-authors.ts'
 
-export { forTask, type TaskInfo } from './task-info.ts'
+export { forTask, type TaskInfo } from './protocol/task-info.ts'
 export type { GithubOptions } from './options.ts'
 export type { IssueStatus } from './status.ts'
-export type { Mirror } from './mirror.ts'
-export type { OctokitLike } from './octokit.ts'
-export type { Published } from './published-runner.ts'
+export type { Mirror } from './queue/mirror.ts'
+export type { OctokitLike } from './api/octokit.ts'
+export type { Published } from './protocol/published-runner.ts'
 
 /** The locks of a repository's issues. */
 export interface GithubDriver extends LockDriver {
@@ -86,6 +87,12 @@ export function githubUrl(rest: string): GithubDriver {
   })
 }
 
+/** A repository that was found to be usable. */
+interface OpenRepository {
+  readonly context: GithubContext
+  readonly issues: LockIssues
+}
+
 class IssuesDriver implements GithubDriver {
   readonly name = 'github'
   readonly supports: Supports
@@ -94,8 +101,7 @@ class IssuesDriver implements GithubDriver {
   readonly #settleMs: number
   readonly #environment: Environment
   readonly #deadlines: Deadlines
-  #opening: Promise<{ readonly context: GithubContext; readonly issues: LockIssues }> | undefined
-  #closed = false
+  readonly #lifecycle = new Lifecycle('This GitHub store', () => this.#begin())
 
   constructor(repository: string, options: GithubOptions) {
     const [, owner, repo] = /^([\w.-]+)\/([\w.-]+)$/.exec(repository) ?? []
@@ -145,7 +151,7 @@ class IssuesDriver implements GithubDriver {
   }
 
   async open(): Promise<void> {
-    await this.#opened()
+    await this.#lifecycle.opened()
   }
 
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
@@ -153,13 +159,13 @@ class IssuesDriver implements GithubDriver {
   }
 
   async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    if (requests.length === 0 && !this.#closed) return []
-    const { context, issues } = await this.#opened()
+    if (requests.length === 0 && !this.#lifecycle.isShut) return []
+    const { context, issues } = await this.#lifecycle.opened()
     return eachInTurn(requests, keyOf, (request) => this.#carryOut(context, issues, request))
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
-    const { context, issues } = await this.#opened()
+    const { context, issues } = await this.#lifecycle.opened()
     return this.#deadlines.within(readWithinMs, (deadline) => this.#list(context, issues, query, deadline))
   }
 
@@ -170,7 +176,7 @@ class IssuesDriver implements GithubDriver {
       if (key !== undefined) {
         const issue = await issues.of(key, false, deadline)
         if (issue === undefined) return { now: timeAt(context), keys: [] }
-        const { thread, dateMs } = await reader.look(issue, key, deadline)
+        const { thread, dateMs } = await reader.read(issue, key, deadline)
         return pageOf([key], {}, dateMs, () => listedClaims(thread))
       }
       const { items, dateMs } = await api.everyComment(reader.sinceMs, deadline)
@@ -179,47 +185,34 @@ class IssuesDriver implements GithubDriver {
         listedClaims(reader.threadOf(byKey.get(one) ?? [], one)),
       )
     } catch (error) {
-      if (key !== undefined && isGone(error)) return { now: timeAt(context), keys: [] }
-      throw faultOf(error)
+      if (key !== undefined && isNotFound(error)) return { now: timeAt(context), keys: [] }
+      throw githubError(error)
     }
   }
 
   async status(issue: number): Promise<IssueStatus> {
-    const { context } = await this.#opened()
+    const { context } = await this.#lifecycle.opened()
     try {
-      return await this.#deadlines.within(readWithinMs, (deadline) => statusOf(context, issue, deadline))
+      return await this.#deadlines.within(readWithinMs, (deadline) => issueStatusOf(context, issue, deadline))
     } catch (error) {
-      throw faultOf(error)
+      throw githubError(error)
     }
   }
 
   conclude(fence: number, result: string): void {
     const text = result.slice(0, 1000)
-    void this.#opening?.then(
-      ({ context }) => context.results.set(fence, text),
-      () => {},
-    )
+    // Only an open driver has granted the fence.
+    this.#lifecycle.current?.context.results.set(fence, text)
   }
 
   async close(): Promise<void> {
-    this.#closed = true
-    const opened = await this.#opening?.catch(() => undefined)
+    const opened = this.#lifecycle.shut()
+    await this.#lifecycle.settled()
     await opened?.context.markers.close(closeWithinMs)
-    this.#deadlines.giveUpAll()
+    this.#deadlines.giveUpAll(this.#lifecycle.closedError())
   }
 
-  async #opened(): Promise<{ readonly context: GithubContext; readonly issues: LockIssues }> {
-    if (this.#closed) throw new LeaseholdError('CLOSED', 'This GitHub store has been closed.')
-    this.#opening ??= this.#begin()
-    try {
-      return await this.#opening
-    } catch (error) {
-      this.#opening = undefined
-      throw error
-    }
-  }
-
-  async #begin(): Promise<{ readonly context: GithubContext; readonly issues: LockIssues }> {
+  async #begin(): Promise<OpenRepository> {
     const { publish = [], trusted = [], mirror, assign = true, heldLabel = 'leasehold: held', workerId } = this.#options
     const environment = this.#environment
     const settleMs = this.#settleMs
@@ -258,13 +251,13 @@ class IssuesDriver implements GithubDriver {
     const name = `${this.#repository.owner}/${this.#repository.repo}`
     const asked = this.#deadlines.within(readWithinMs, (deadline) => api.repository(deadline))
     const found = await asked.catch((error: unknown) => {
-      throw faultOf(error)
+      throw githubError(error)
     })
     const { permissions, has_issues: hasIssues, archived } = found
     if (hasIssues === false) throw unavailable(`${name} has no issues. Turn them on in its settings.`, 'configuration')
     if (archived === true) throw unavailable(`${name} is archived: nothing can be written.`, 'read-only')
     // A user who sees it may at least pull. If not even that is said, the token is an app's, and this is not about it.
-    const { push, pull } = recordOf(permissions) ?? {}
+    const { push, pull } = objectOf(permissions) ?? {}
     if (push === false && pull !== false) {
       throw unavailable(`The token may not write to ${name}, so its claims would not count.`, 'auth')
     }
@@ -278,8 +271,8 @@ class IssuesDriver implements GithubDriver {
         return issue === undefined ? unknownClaim : carryOutOn(context, issue, request, deadline)
       })
     } catch (cause) {
-      if (isGone(cause)) issues.forget(key)
-      return { state: 'unknown', error: faultOf(cause) }
+      if (isNotFound(cause)) issues.forget(key)
+      return { state: 'unknown', error: githubError(cause) }
     }
   }
 }

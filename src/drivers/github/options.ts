@@ -2,9 +2,9 @@ import type { Duration } from '../../core/time/duration.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
-import type { Mirror } from './mirror.ts'
-import type { OctokitLike } from './octokit.ts'
-import type { Published } from './published-runner.ts'
+import type { Mirror } from './queue/mirror.ts'
+import type { OctokitLike } from './api/octokit.ts'
+import type { Published } from './protocol/published-runner.ts'
 
 /** GitHub's own limit. */
 const labelLengthMax = 50

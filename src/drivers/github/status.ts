@@ -1,9 +1,9 @@
-import type { ClaimRecord } from './claim-comment.ts'
-import type { Deadline } from './deadline.ts'
-import { timeAt, type GithubContext } from './context.ts'
-import { heldSince } from './listing.ts'
-import { runnerOf } from './published-runner.ts'
-import { headOf, isOver } from './verdict.ts'
+import type { CommentRecord } from './protocol/claim-comment.ts'
+import type { Deadline } from './api/deadline.ts'
+import { timeAt, type GithubContext } from './queue/context.ts'
+import { heldSince } from './protocol/listing.ts'
+import { runnerOf } from './protocol/published-runner.ts'
+import { headOf, hasExpired } from './protocol/verdict.ts'
 
 /** Whether an issue is locked, by whom and since when, and what its holder says of itself. */
 export interface IssueStatus {
@@ -16,7 +16,7 @@ export interface IssueStatus {
 }
 
 /** The status of an issue, whichever namespace it is locked in. @internal */
-export async function statusOf(context: GithubContext, issue: number, deadline: Deadline): Promise<IssueStatus> {
+export async function issueStatusOf(context: GithubContext, issue: number, deadline: Deadline): Promise<IssueStatus> {
   const mirrored = await context.mirror.read(issue)
   if (mirrored?.heldSince !== undefined && mirrored.completion === undefined && isFresh(context, mirrored)) {
     return lockedBy(mirrored, mirrored.heldSince, 'mirror')
@@ -27,18 +27,18 @@ export async function statusOf(context: GithubContext, issue: number, deadline: 
   for (const key of reader.keysIn(comments)) {
     const thread = reader.threadOf(comments, key)
     const head = headOf(thread)
-    if (head?.record === undefined || isOver(head, dateMs)) continue
+    if (head?.record === undefined || hasExpired(head, dateMs)) continue
     return lockedBy(head.record, heldSince(thread, head), 'github')
   }
   return { locked: false, from: 'github' }
 }
 
 /** A mirror that does not forget by itself would tell of the dead for ever. */
-function isFresh(context: GithubContext, { heartbeatAt, ttlMs }: ClaimRecord): boolean {
-  return !isOver({ updatedAt: heartbeatAt, ttlMs }, timeAt(context))
+function isFresh(context: GithubContext, { heartbeatAt, ttlMs }: CommentRecord): boolean {
+  return !hasExpired({ updatedAt: heartbeatAt, ttlMs }, timeAt(context))
 }
 
-function lockedBy(record: ClaimRecord, since: number, from: IssueStatus['from']): IssueStatus {
+function lockedBy(record: CommentRecord, since: number, from: IssueStatus['from']): IssueStatus {
   const { id, metadata } = runnerOf(record.runner, record.task)
   return { locked: true, by: id, since: new Date(since), ...(metadata !== undefined && { metadata }), from }
 }

@@ -1,7 +1,8 @@
 import { LeaseholdError } from '../../core/errors.ts'
+import { decodedPart, hostText } from '../kit/url.ts'
 
 /** Where a Leasehold server is, and what to show at its door. */
-export interface Address {
+export interface ServerAddress {
   readonly secure: boolean
   readonly host: string
   readonly port: number
@@ -16,7 +17,7 @@ const tokenForm = /^[\x21-\x7e]{1,512}$/
  * Reads `http(s)://[TOKEN@]HOST[:PORT][/PATH]`. Ports are those of any URL: 80 and 443 by default. `tokenDefault` is for a URL
  * without a token.
  */
-export function parseAddress(url: string, token: string | undefined, tokenDefault?: string): Address {
+export function parseServerUrl(url: string, token: string | undefined, tokenDefault?: string): ServerAddress {
   const parsed = typeof url === 'string' && URL.canParse(url) ? new URL(url) : undefined
   const secure = parsed?.protocol === 'https:'
   if (parsed === undefined || (!secure && parsed.protocol !== 'http:') || parsed.hostname === '') {
@@ -25,7 +26,11 @@ export function parseAddress(url: string, token: string | undefined, tokenDefaul
   if (parsed.password !== '')
     throw invalid('A Leasehold server takes a token, not user and password: https://TOKEN@HOST.')
   if (parsed.search !== '' || parsed.hash !== '') throw invalid('The URL of a Leasehold server ends with its path.')
-  const shown = token ?? (parsed.username === '' ? tokenDefault : decoded(parsed.username))
+  const shown =
+    token ??
+    (parsed.username === ''
+      ? tokenDefault
+      : decodedPart(parsed.username, () => invalid('The token in the URL is not well encoded.')))
   if (shown !== undefined && !tokenForm.test(shown)) throw invalid('The token has characters that no token has.')
   return {
     secure,
@@ -37,16 +42,8 @@ export function parseAddress(url: string, token: string | undefined, tokenDefaul
 }
 
 /** The address for people: without the token. */
-export function describeAddress({ secure, host, port, path }: Address): string {
-  return `${secure ? 'https' : 'http'}://${host.includes(':') ? `[${host}]` : host}:${port}${path}`
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    throw invalid('The token in the URL is not well encoded.')
-  }
+export function describeServer({ secure, host, port, path }: ServerAddress): string {
+  return `${secure ? 'https' : 'http'}://${hostText({ host, port })}${path}`
 }
 
 function invalid(message: string): LeaseholdError {

@@ -1,8 +1,8 @@
 /**
  * Locks of a Leasehold server: any store, for those who cannot or may not reach it directly.
  *
- * A `send` is one call, and the server carries it out together with what others ask for at the same time. News comes as
- * server-sent events, over a connection of its own.
+ * A `send` is one call, which the server carries out together with the requests of other clients. Notifications come as
+ * server-sent events, over a connection of their own.
  */
 import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
@@ -10,38 +10,45 @@ import { fullSupport, requireLeaseLifetime } from '../../core/contract/supports.
 import { withinLimits } from '../../core/contract/limits.ts'
 import { Listeners } from '../kit/listeners.ts'
 import { environmentVariable } from '../../core/machine/runtime.ts'
-import { SingleFlight } from '../../core/time/single-flight.ts'
+import { Lifecycle } from '../kit/lifecycle.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { pageLimit } from '../kit/paging.ts'
 import { randomIds } from '../../core/machine/random-id.ts'
 import { timerMs } from '../../core/time/duration.ts'
 import { sendTimeoutFor } from '../../core/contract/requests.ts'
-import { knownHeader, protocolVersion, sessionHeader } from '../../core/wire/wire-protocol.ts'
-import { parseAddress } from './address.ts'
+import {
+  knownHeader,
+  protocolVersion,
+  sessionHeader,
+  pageIn,
+  statusesIn,
+  storeIn,
+  type StoreReply,
+} from '../../core/wire/replies.ts'
+import { parseServerUrl } from './address.ts'
 import type { Fetch } from './fetch-transport.ts'
-import { bodiesOf, type Body, Line, type CallOptions } from './line.ts'
-import { closed, refusalIn, senseless, Unsent } from './faults.ts'
-import { NotificationStream } from './notification-stream.ts'
-import { pageIn, statusesIn, storeIn, type StoreDescription } from './replies.ts'
+import { bodiesOf, type RequestBody, ServerClient, type CallOptions } from './server-client.ts'
+import { refusalIn, meaningless, Unsent } from './faults.ts'
+import { EventStream } from './event-stream.ts'
 
 /** The options of `http`. */
 export interface HttpOptions {
   /** `http(s)://[TOKEN@]HOST[:PORT][/PATH]` */
   readonly url: string
   /**
-   * What the server knows us by.
+   * The token by which the server knows this client.
    *
    * @default the one in the URL, else the variable LEASEHOLD_TOKEN
    */
   readonly token?: string | undefined
   /**
-   * Whom to trust for the server's certificate, as PEM. Not where `fetch` is used.
+   * The authorities to trust for the server's certificate, as PEM. Not where `fetch` is used.
    *
-   * @default those whom Node trusts
+   * @default those that Node trusts
    */
   readonly ca?: string | Uint8Array | undefined
   /**
-   * What to call the server with: a binding of a Cloudflare Worker, or a `fetch` that adds something.
+   * The `fetch` to call the server with: the binding of a Cloudflare Worker, or one that adds headers.
    *
    * @default connections of our own where there is `node:http`, else the global `fetch`
    */
@@ -57,7 +64,7 @@ export interface HttpOptions {
 const httpNames: OptionNames<HttpOptions> = { url: true, token: true, ca: true, fetch: true, answerWithinMs: true }
 
 const answerWithinDefaultMs = 5000
-/** Whatever the server says of its store. */
+/** The longest timeout, whatever the server says of its store. */
 const answerWithinMostMs = 120_000
 const idLengthMax = 1024
 
@@ -78,45 +85,44 @@ export function http(from: string | HttpOptions): LockDriver {
   return new HttpDriver(from)
 }
 
-/** What the server said of its store, and the digest that goes with every answer until that changes. */
-interface DescribedStore extends StoreDescription {
+/** The server's description of its store, and its digest, which every answer carries. */
+interface DescribedStore extends StoreReply {
   readonly digest: string | undefined
 }
 
 class HttpDriver implements LockDriver {
   readonly name = 'http'
-  /** Of the store, once it has been asked; until then the most there can be. */
+  /** What the store behind the server supports, once the server was asked; everything until then. */
   supports: Supports = fullSupport
-  /** There is one if the store pushes. */
+  /** Present once the store is known to push. */
   listen?: NonNullable<LockDriver['listen']>
-  readonly #line: Line
+  readonly #client: ServerClient
   readonly #answerWithinMs: number | undefined
   readonly #session = randomIds(1)()
   readonly #listeners = new Listeners()
-  readonly #opening = new SingleFlight(() => this.#open())
-  #store: DescribedStore | undefined
-  #notifications: NotificationStream | undefined
-  #closed = false
+  readonly #lifecycle: Lifecycle<DescribedStore>
+  #notifications: EventStream | undefined
 
   constructor({ url, token, ca, fetch, answerWithinMs }: HttpOptions) {
     const fromVariable = environmentVariable('LEASEHOLD_TOKEN') || undefined
-    this.#line = new Line(parseAddress(url, token, fromVariable), { ca, fetch })
+    this.#client = new ServerClient(parseServerUrl(url, token, fromVariable), { ca, fetch })
+    this.#lifecycle = new Lifecycle(`The connection to ${this.#client.where}`, () => this.#open())
     this.#answerWithinMs = answerWithinMs === undefined ? undefined : timerMs(answerWithinMs, 'answerWithinMs')
   }
 
   async open(): Promise<void> {
-    await this.#opened()
+    await this.#lifecycle.opened()
   }
 
   async send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     // What the store supports is known once it is open.
-    if (this.#store === undefined) await this.#opened()
+    if (this.#lifecycle.current === undefined) await this.#lifecycle.opened()
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
   async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    const store = this.#store ?? (await this.#opened())
-    this.#refuseIfClosed()
+    const store = this.#lifecycle.current ?? (await this.#lifecycle.opened())
+    this.#lifecycle.refuseIfShut()
     if (requests.length === 0) return []
     const withinMs = sendTimeoutFor(requests, this.#sendTimeoutMs)
     const statuses: ClaimStatus[] = []
@@ -124,10 +130,10 @@ class HttpDriver implements LockDriver {
       try {
         statuses.push(...(await this.#sendBody(body, withinMs)))
       } catch (error) {
-        // If some of it was carried out, the rest is not known to be.
+        // Once a part was carried out, the outcome of the rest is unknown.
         const fault = error instanceof Unsent ? error.fault : error
-        // Another server with smaller limits may have taken its place: it is asked for them before the next call.
-        if (fault instanceof LeaseholdError && fault.code === 'INVALID') this.#store = undefined
+        // Another server, with smaller limits, may have taken its place: ask it for them before the next call.
+        if (fault instanceof LeaseholdError && fault.code === 'INVALID') this.#lifecycle.forget(store)
         if (error instanceof Unsent && statuses.length === 0) throw fault
         while (statuses.length < requests.length) statuses.push({ state: 'unknown', error: fault })
         break
@@ -137,7 +143,7 @@ class HttpDriver implements LockDriver {
   }
 
   async list({ key, prefix, after, limit, known }: ListQuery): Promise<KeyPage> {
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     const query = new URLSearchParams()
     for (const [name, value] of Object.entries({ key, prefix, after })) if (value !== undefined) query.set(name, value)
     if (limit !== undefined) query.set('limit', String(pageLimit({ limit })))
@@ -147,48 +153,41 @@ class HttpDriver implements LockDriver {
   }
 
   async dataAgeMs(): Promise<number> {
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     const { dataAgeMs } = this.#accepted(await this.#ask('/v1/store', storeIn))
     if (dataAgeMs !== undefined) return dataAgeMs
-    const message = `The store behind ${this.#line.where} does not say for how long it has kept its data.`
+    const message = `The store behind ${this.#client.where} does not say for how long it has kept its data.`
     throw new LeaseholdError('UNSUPPORTED', message)
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    this.#lifecycle.shut()
     this.#listeners.clear()
     this.#notifications?.close()
-    this.#line.close()
-    // Whoever was opening meanwhile finds the driver closed.
-    await this.#opening.settled()
+    this.#client.close()
+    await this.#lifecycle.settled()
   }
 
   // ---- the server
 
-  async #opened(): Promise<DescribedStore> {
-    this.#refuseIfClosed()
-    return this.#store ?? this.#opening.opened()
-  }
-
   async #open(): Promise<DescribedStore> {
     const store = this.#accepted(await this.#ask('/v1/store', storeIn))
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     if (store.supports.push) {
       this.listen = (onNotification, onGap) => this.#listeners.listen(onNotification, onGap)
       await this.#startNotifications()
     }
-    this.#refuseIfClosed()
-    this.#store = store
     return store
   }
 
-  /** Refuses a store that cannot be used over HTTP, and notes what it supports. Another server may have taken the place of the one before. */
-  #accepted([store, digest]: [StoreDescription, string | undefined]): DescribedStore {
-    if (store.protocol !== protocolVersion) throw otherVersion(this.#line.where, store.protocol)
+  /** Refuses a store that cannot be used over HTTP, and notes what it supports: another server may answer at the same address now. */
+  #accepted([store, digest]: [StoreReply, string | undefined]): DescribedStore {
+    if (store.protocol !== protocolVersion) throw otherVersion(this.#client.where, store.protocol)
     try {
-      requireLeaseLifetime(store, `The server at ${this.#line.where}`)
+      requireLeaseLifetime(store, `The server at ${this.#client.where}`)
     } catch (error) {
-      this.#store = undefined
+      const before = this.#lifecycle.current
+      if (before !== undefined) this.#lifecycle.forget(before)
       throw error
     }
     // The same object as long as nothing changed: compositions look at nothing else.
@@ -196,10 +195,10 @@ class HttpDriver implements LockDriver {
     return { ...store, digest }
   }
 
-  /** Before the first claim, so that no news of it is lost. */
+  /** Runs before the first claim is sent, so that none of its notifications is lost. */
   async #startNotifications(): Promise<void> {
     if (this.#notifications !== undefined) return
-    this.#notifications = new NotificationStream(this.#line, this.#session, {
+    this.#notifications = new EventStream(this.#client, this.#session, {
       onNotification: (key, id, notification) => this.#listeners.notify(key, id, notification),
       onGap: () => this.#listeners.gap(),
     })
@@ -208,53 +207,50 @@ class HttpDriver implements LockDriver {
 
   // ---- calls
 
-  async #sendBody({ requests, text }: Body, withinMs: number): Promise<readonly ClaimStatus[]> {
+  async #sendBody({ requests, text }: RequestBody, withinMs: number): Promise<readonly ClaimStatus[]> {
     const headers = { [sessionHeader]: this.#session }
-    const reply = await this.#line.call('POST', '/v1/requests', { headers, body: text, withinMs })
-    if (reply.status !== 200) throw refusalIn(reply, this.#line.where)
+    const reply = await this.#client.call('POST', '/v1/requests', { headers, body: text, withinMs })
+    if (reply.status !== 200) throw refusalIn(reply, this.#client.where)
     await this.#sameStore(reply.store)
     const statuses = statusesIn(reply.value, requests.length)
-    if (statuses === undefined) throw senseless(this.#line.where, 'something that is no status for each request')
+    if (statuses === undefined) throw meaningless(this.#client.where, 'something that is no status for each request')
     return statuses
   }
 
-  /** An answer of a server that says something else of its store than was known counts only once that has been read, and accepted. */
+  /** If the server describes its store differently than before, its answer counts only once that description is read and accepted. */
   async #sameStore(digest: string | undefined): Promise<void> {
-    if (digest === undefined || digest === this.#store?.digest) return
-    this.#store = undefined
-    await this.#opened()
+    const store = this.#lifecycle.current
+    if (digest === undefined || digest === store?.digest) return
+    if (store !== undefined) this.#lifecycle.forget(store)
+    await this.#lifecycle.opened()
   }
 
-  /** Asks for something that changes nothing, so that it is the same whether it was sent or not. */
+  /** A call that changes nothing: whether it was sent does not matter. */
   async #ask<Found>(
     path: string,
     read: (value: unknown) => Found | undefined,
     options: Omit<CallOptions, 'withinMs'> = {},
   ): Promise<[Found, string | undefined]> {
     try {
-      const reply = await this.#line.call('GET', path, { ...options, withinMs: this.#sendTimeoutMs })
-      if (reply.status !== 200) throw refusalIn(reply, this.#line.where)
+      const reply = await this.#client.call('GET', path, { ...options, withinMs: this.#sendTimeoutMs })
+      if (reply.status !== 200) throw refusalIn(reply, this.#client.where)
       const found = read(reply.value)
-      if (found === undefined) throw senseless(this.#line.where, 'something else than was asked for')
+      if (found === undefined) throw meaningless(this.#client.where, 'something else than was asked for')
       return [found, reply.store]
     } catch (error) {
-      this.#refuseIfClosed()
+      this.#lifecycle.refuseIfShut()
       throw error instanceof Unsent ? error.fault : error
     }
   }
 
-  /** A store with a long lease of its own is one that takes long to answer. */
+  /** A store whose default lease is long takes long to answer. */
   get #sendTimeoutMs(): number {
     const slowMs = Math.min(answerWithinMostMs, (this.supports.ttlDefaultMs ?? 0) / 10)
     return this.#answerWithinMs ?? Math.max(answerWithinDefaultMs, slowMs)
   }
-
-  #refuseIfClosed(): void {
-    if (this.#closed) throw closed(this.#line.where)
-  }
 }
 
-/** Somebody may have been handed anything for an id: what no server takes, none has. */
+/** An id that no server accepts is the id of no claim. */
 function isPossibleId(id: string): boolean {
   return id.length <= idLengthMax && id.isWellFormed()
 }

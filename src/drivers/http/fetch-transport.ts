@@ -1,6 +1,6 @@
 import { timeLimit } from '../../core/time/bounded.ts'
-import { storeHeader } from '../../core/wire/wire-protocol.ts'
-import { describeAddress, type Address } from './address.ts'
+import { storeHeader } from '../../core/wire/replies.ts'
+import { describeServer, type ServerAddress } from './address.ts'
 import { closed, noReply, tooLong, Unsent } from './faults.ts'
 import type { OutgoingCall, RawReply, StreamReader, Transport } from './transport.ts'
 import { replyBytesMax, streamOpensWithinMs } from './transport-limits.ts'
@@ -26,9 +26,9 @@ export class FetchTransport implements Transport {
   readonly #underWay = new Set<AbortController>()
   #closed = false
 
-  constructor(fetch: Fetch, address: Address, where: string) {
+  constructor(fetch: Fetch, address: ServerAddress, where: string) {
     this.#fetch = fetch
-    this.#base = describeAddress(address)
+    this.#base = describeServer(address)
     this.#where = where
   }
 

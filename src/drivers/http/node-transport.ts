@@ -3,8 +3,8 @@ import type * as Https from 'node:https'
 import { LeaseholdError } from '../../core/errors.ts'
 import { runtime } from '../../core/machine/runtime.ts'
 import { timeLimit } from '../../core/time/bounded.ts'
-import { storeHeader } from '../../core/wire/wire-protocol.ts'
-import type { Address } from './address.ts'
+import { storeHeader } from '../../core/wire/replies.ts'
+import type { ServerAddress } from './address.ts'
 import { brokeOff, closed, noReply, tooLong, Unsent } from './faults.ts'
 import type { OutgoingCall, RawReply, StreamReader, Transport } from './transport.ts'
 import { replyBytesMax, streamOpensWithinMs, unusedMaxMs } from './transport-limits.ts'
@@ -12,7 +12,7 @@ import { replyBytesMax, streamOpensWithinMs, unusedMaxMs } from './transport-lim
 /** Calls over `node:http` or `node:https`, on connections that are kept open between them. */
 export class NodeTransport implements Transport {
   readonly #module: typeof Http | typeof Https
-  readonly #address: Address
+  readonly #address: ServerAddress
   readonly #where: string
   readonly #tls: { readonly ca?: string | Buffer }
   readonly #agent: Http.Agent
@@ -23,7 +23,7 @@ export class NodeTransport implements Transport {
 
   constructor(
     module: typeof Http | typeof Https,
-    address: Address,
+    address: ServerAddress,
     where: string,
     ca: string | Uint8Array | undefined,
   ) {

@@ -1,6 +1,6 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import { builtin } from '../../core/machine/runtime.ts'
-import type { Address } from './address.ts'
+import type { ServerAddress } from './address.ts'
 import { FetchTransport, type Fetch } from './fetch-transport.ts'
 import { NodeTransport } from './node-transport.ts'
 
@@ -56,7 +56,7 @@ export interface TransportOptions {
 }
 
 /** Node's own connections where the runtime has them, else `fetch`, which is everywhere. A given `fetch` goes before both. */
-export function transportTo(address: Address, where: string, { ca, fetch }: TransportOptions): Transport {
+export function transportTo(address: ServerAddress, where: string, { ca, fetch }: TransportOptions): Transport {
   const module = fetch === undefined ? ownConnections(address.secure) : undefined
   if (module !== undefined) return new NodeTransport(module, address, where, ca)
   if (ca !== undefined) {

@@ -1,6 +1,5 @@
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
-import type { Environment, Timer } from '../../core/time/environment.ts'
-import { systemEnvironment } from '../../core/time/environment.ts'
+import { type Environment, type Timer, systemEnvironment } from '../../core/time/environment.ts'
 
 interface ReconnectorSetup {
   readonly backoff: Backoff

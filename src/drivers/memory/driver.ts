@@ -16,12 +16,12 @@ import type {
   Request,
   ClaimStatus,
 } from '../../core/contract/driver.ts'
-import { monotonicMs } from '../../core/time/environment.ts'
-import { LeaseholdError } from '../../core/errors.ts'
+import { monotonicMs } from '../../core/machine/machine-clock.ts'
 import { fenceFloor } from '../../core/rule/fence.ts'
 import { fullSupport } from '../../core/contract/supports.ts'
 import { KeyState, type FenceCounter } from '../../core/rule/key-state.ts'
 import { withinLimits } from '../../core/contract/limits.ts'
+import { Lifecycle } from '../kit/lifecycle.ts'
 import { Listeners } from '../kit/listeners.ts'
 import { oneInThisRealm } from '../../core/machine/runtime.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
@@ -52,16 +52,16 @@ export interface MemoryOptions {
 
 const memoryNames: OptionNames<MemoryOptions> = { name: true, clock: true }
 
-/** Fewer keys than this are no burden, whatever became of their holders. */
+/** With fewer keys than this, abandoned ones are not looked for. */
 const keysKeptAnyway = 1000
-/** A holder that is over for so long will not be asked for: its process died under a name used once. */
+/** A claim that expired this long ago will not be asked for again: its process died, and the name was used once. */
 const abandonedAfterMs = 3_600_000
 
 const systemClock: MemoryClock = { now: monotonicMs, wall: () => Date.now() }
 
 /**
- * One for all copies of this module in a process: a test tool may load one as an ES module out of `dist/bundler`, and another by `require`.
- * Copies of other versions are apart, as their stores may be of another shape.
+ * All copies of this module in a process share this map: a test tool may load one as an ES module and another by `require`. Copies of
+ * another version have their own, as their stores may be of another shape.
  */
 const storesByName: Map<string, MemoryStore> = oneInThisRealm(`leasehold ${version} memory stores`, () => new Map())
 
@@ -90,11 +90,11 @@ class MemoryStore {
   readonly listeners = new Listeners()
   readonly #clock: MemoryClock
   readonly #keys = new Map<string, KeyState>()
-  /** Keys of which only an ending is remembered, oldest first, to be forgotten in passing. */
+  /** Keys that remember an ending, oldest first. A few of them are forgotten with each request. */
   readonly #remembered = new Set<string>()
   /**
-   * Goes through the keys again and again, a few with each request. Absent while there are few: a map that is being gone
-   * through keeps every table it has outgrown since the last step.
+   * Iterates over the keys again and again, two with each request. Absent while there are few: a map with an open iterator keeps every
+   * table it has outgrown since the iterator's last step.
    */
   #round: MapIterator<[string, KeyState]> | undefined
   readonly #madeAt: number
@@ -114,7 +114,7 @@ class MemoryStore {
     return this.#clock.now() - this.#madeAt
   }
 
-  /** The least the next fence may be: another process had this store's name before, perhaps. */
+  /** The least the next fence may be. Another process may have had a store of this name before, and its fences were lower. */
   get fenceFloor(): number {
     return fenceFloor(this.#clock.wall())
   }
@@ -131,7 +131,9 @@ class MemoryStore {
     if (this.#remembered.size > 0) this.#forgetSome(now)
     if (this.#keys.size > keysKeptAnyway) this.#forgetAbandoned(now)
     else this.#round = undefined
-    for (const { record, status } of verdict.notifications) this.#push(key, record.claim.id, status)
+    for (const { record, status } of verdict.notifications) {
+      queueMicrotask(() => this.listeners.notify(key, record.claim.id, status))
+    }
     return verdict.status
   }
 
@@ -143,11 +145,11 @@ class MemoryStore {
     })
   }
 
-  /** Drops a few endings that no longer matter, so that names used once do not pile up. */
+  /** Forgets a few endings that no longer matter, so that keys used once do not pile up. */
   #forgetSome(now: number): void {
-    let looks = 4
+    let checksLeft = 4
     for (const key of this.#remembered) {
-      if (looks-- === 0) return
+      if (checksLeft-- === 0) return
       this.#remembered.delete(key)
       const state = this.#keys.get(key)
       if (state?.ended === undefined) continue
@@ -157,18 +159,14 @@ class MemoryStore {
     }
   }
 
-  /** Lets go of names that nobody has asked for since their claims were over. */
+  /** Forgets a few keys whose claims are all abandoned. */
   #forgetAbandoned(now: number): void {
-    for (let looks = 2; looks > 0; looks -= 1) {
+    for (let checks = 0; checks < 2; checks += 1) {
       this.#round ??= this.#keys.entries()
       const { value, done } = this.#round.next()
       if (done === true) this.#round = undefined
       else if (isAbandoned(value[1], now)) this.#keys.delete(value[0])
     }
-  }
-
-  #push(key: string, id: string, status: ClaimStatus): void {
-    queueMicrotask(() => this.listeners.notify(key, id, status))
   }
 }
 
@@ -183,27 +181,29 @@ class MemoryDriver implements LockDriver {
   readonly store: unknown
   readonly #store: MemoryStore
   readonly #listening: Disposable[] = []
-  #closed = false
+  readonly #lifecycle = new Lifecycle('This memory store', async () => true)
 
   constructor(store: MemoryStore) {
     this.store = store
     this.#store = store
   }
 
-  async open(): Promise<void> {}
+  async open(): Promise<void> {
+    await this.#lifecycle.opened()
+  }
 
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
   async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     const { now, fenceFloor: floor } = this.#store
     return requests.map((request) => this.#store.carryOut(request, now, floor))
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     return this.#store.list(query)
   }
 
@@ -218,11 +218,7 @@ class MemoryDriver implements LockDriver {
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    this.#lifecycle.shut()
     for (const listening of this.#listening) listening[Symbol.dispose]()
-  }
-
-  #refuseIfClosed(): void {
-    if (this.#closed) throw new LeaseholdError('CLOSED', 'This memory store has been closed.')
   }
 }

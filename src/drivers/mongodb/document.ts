@@ -6,7 +6,7 @@ import type { NotifiedClaim } from '../../core/rule/admission.ts'
 import { howEnded, type ClaimRecord, type Ended } from '../../core/rule/claim-record.ts'
 import type { Claim, ClaimStatus, Succession } from '../../core/contract/driver.ts'
 import type { KeyDocument } from '../document/key-document.ts'
-import { fromWireStatus } from '../../core/wire/wire-status.ts'
+import { fromWireStatus } from '../../core/wire/replies.ts'
 
 /** The format of documents this version writes, as `drivers/document/key-document.ts` counts them. */
 export const collectionFormatVersion = 1

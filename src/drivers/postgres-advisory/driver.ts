@@ -3,8 +3,8 @@
  * the connection is.
  *
  * All locks of a driver live in one session, on one connection, by try-lock only: a blocking wait there would stall the
- * rest. There is no queue, so waiting claims are asked again by the client. The server ends a session that is silent for
- * longer than `ttlMs`, so no lease may be longer.
+ * rest. There is no queue, so the client sends claims that wait again. The server ends a session that is silent for longer
+ * than `ttlMs`, so no lease may be longer.
  */
 import { keyOf } from '../../core/contract/requests.ts'
 import type {
@@ -18,8 +18,8 @@ import type {
   Supports,
 } from '../../core/contract/driver.ts'
 import { timerMs, type Duration } from '../../core/time/duration.ts'
-import { LeaseholdError } from '../../core/errors.ts'
 import { withinLimits } from '../../core/contract/limits.ts'
+import { Lifecycle } from '../kit/lifecycle.ts'
 import { Listeners } from '../kit/listeners.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { pageLimit } from '../kit/paging.ts'
@@ -27,12 +27,12 @@ import { Holdings } from './holdings.ts'
 import { advisoryKey } from './key.ts'
 import { advisoryPage, holdersSql } from './listing.ts'
 import { NotedNames, AdvisorySession } from './session.ts'
-import { StepPlan, connectionLost, unknown } from './plan.ts'
+import { connectionLost, StepPlan, unknownClaim } from './plan.ts'
 import { connectionsTo, type Connections, type PostgresSource } from '../postgres/connections.ts'
-import { changedNothing, faultOf, isSchemaMissing, refusesContent } from '../postgres/faults.ts'
+import { changedNothing, postgresError, isSchemaMissing, refusesContent } from '../postgres/faults.ts'
 import { retrying } from '../postgres/retries.ts'
 import { inSchema, makeAdvisorySchema } from '../postgres/schema.ts'
-import { urlOptions } from '../postgres/url.ts'
+import { postgresParameters } from '../postgres/url.ts'
 
 export { postgresAdvisorySchema } from '../postgres/schema.ts'
 export type { PostgresSource } from '../postgres/connections.ts'
@@ -40,13 +40,13 @@ export type { PostgresSource } from '../postgres/connections.ts'
 /** The options of `postgresAdvisory`. */
 export interface PostgresAdvisoryOptions {
   /**
-   * A set of locks of its own: where fences are counted and names are noted.
+   * The schema of its own set of locks, where fences are counted and names are noted.
    *
    * @default 'leasehold'
    */
   readonly schema?: string | undefined
   /**
-   * The longest lease, and how long the server bears with a silent session.
+   * The longest lease, and how long a session may be silent before the server ends it.
    *
    * @default 30_000
    */
@@ -91,16 +91,19 @@ class PostgresAdvisoryDriver implements LockDriver {
   readonly #holdings = new Holdings()
   readonly #listeners = new Listeners()
   #names: NotedNames
+  readonly #lifecycle = new Lifecycle<AdvisorySession>(
+    'This PostgreSQL store',
+    () => this.#begin(),
+    (session) => session.close().catch(() => {}),
+  )
   #connections: Connections | undefined
-  #session: AdvisorySession | undefined
-  #introduced = false
+  #hasNotedRunner = false
   #turn: Promise<unknown> = Promise.resolve()
   #endTimer: NodeJS.Timeout | undefined
   #endTimerAt = Infinity
-  #closed = false
 
   constructor(source: PostgresSource, options: PostgresAdvisoryOptions) {
-    const fromUrl = typeof source === 'string' ? urlOptions(source, ['schema', 'ttl']) : undefined
+    const fromUrl = typeof source === 'string' ? postgresParameters(source, ['schema', 'ttl']) : undefined
     this.#source = fromUrl?.url ?? source
     this.#schema = options.schema ?? fromUrl?.options.get('schema') ?? 'leasehold'
     this.#names = new NotedNames(this.#schema)
@@ -128,7 +131,7 @@ class PostgresAdvisoryDriver implements LockDriver {
 
   open(): Promise<void> {
     return this.#inTurn(async () => {
-      await this.#begun()
+      await this.#lifecycle.opened()
     })
   }
 
@@ -137,32 +140,32 @@ class PostgresAdvisoryDriver implements LockDriver {
   }
 
   #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    if (requests.length === 0 && !this.#closed) return Promise.resolve([])
-    return this.#inTurn(async () => this.#sendOn(await this.#begun(), requests))
+    if (requests.length === 0 && !this.#lifecycle.isShut) return Promise.resolve([])
+    return this.#inTurn(async () => this.#sendOn(await this.#lifecycle.opened(), requests))
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     try {
-      const { processId } = await this.#inTurn(() => this.#begun())
+      const { processId } = await this.#inTurn(() => this.#lifecycle.opened())
       const values = [query.key ?? null, query.after ?? '', query.prefix ?? '', pageLimit(query) + 1]
       const sql = inSchema(holdersSql, this.#schema)
       const rows = (await this.#connections?.query(sql, values, this.#sendTimeoutMs)) ?? []
       return advisoryPage(rows, query, this.#holdings, processId, this.#ttlMs)
     } catch (error) {
-      throw faultOf(error)
+      throw postgresError(error)
     }
   }
 
   async dataAgeMs(): Promise<number> {
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     try {
-      await this.#inTurn(() => this.#begun())
+      await this.#inTurn(() => this.#lifecycle.opened())
       const sql = inSchema('select leasehold.advisory_kept_for_ms() as "keptForMs"', this.#schema)
       const [row] = (await this.#connections?.query(sql, [], this.#sendTimeoutMs)) ?? []
       return Number(row?.['keptForMs'] ?? 0)
     } catch (error) {
-      throw faultOf(error)
+      throw postgresError(error)
     }
   }
 
@@ -172,13 +175,11 @@ class PostgresAdvisoryDriver implements LockDriver {
 
   /** Ends the session, and so every lock in it. */
   async close(): Promise<void> {
-    this.#closed = true
+    const session = this.#lifecycle.shut()
     this.#listeners.clear()
     clearTimeout(this.#endTimer)
     await this.#turn
     this.#holdings.clear()
-    const session = this.#session
-    this.#session = undefined
     await session?.close().catch(() => {})
     await this.#connections?.close()
     this.#connections = undefined
@@ -186,46 +187,43 @@ class PostgresAdvisoryDriver implements LockDriver {
 
   // ---- the session
 
-  /** One thing at a time on the one connection. */
+  /** Runs `work` when all that was begun before has ended: there is one connection. */
   #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
     const turn = this.#turn
     const result = (async () => {
       await turn
-      this.#refuseIfClosed()
+      this.#lifecycle.refuseIfShut()
       return work()
     })()
     this.#turn = Promise.allSettled([result])
     return result
   }
 
-  async #begun(): Promise<AdvisorySession> {
-    if (this.#session !== undefined) return this.#session
+  async #begin(): Promise<AdvisorySession> {
     try {
       this.#connections ??= await connectionsTo(this.#source, 1)
       await this.#makeSchema(this.#connections)
       const options = { schema: this.#schema, ttlMs: this.#ttlMs, withinMs: this.#sendTimeoutMs }
       const session: AdvisorySession = await AdvisorySession.begin(this.#connections, options, () => {
-        if (this.#session === session) this.#lose()
+        if (this.#lifecycle.current === session) this.#lose(session)
       })
-      this.#session = session
       return session
     } catch (error) {
-      throw faultOf(error)
+      throw postgresError(error)
     }
   }
 
   async #makeSchema(connections: Connections): Promise<void> {
     await makeAdvisorySchema(connections, this.#schema, this.#sendTimeoutMs)
-    // The server may have crashed, or somebody dropped the tables: what was noted there is forgotten.
-    this.#introduced = false
+    // The server may have crashed, or somebody dropped the tables: what was noted there may be gone.
+    this.#hasNotedRunner = false
     this.#names = new NotedNames(this.#schema)
   }
 
-  /** The session is gone, or not to be trusted: so is everything in it, and whoever held something must know. */
-  #lose(): void {
-    const session = this.#session
-    this.#session = undefined
-    void session?.close().catch(() => {})
+  /** The session is gone, or not to be trusted, and every lock in it: holders are notified. */
+  #lose(session: AdvisorySession): void {
+    this.#lifecycle.forget(session)
+    void session.close().catch(() => {})
     for (const { claim } of this.#holdings.clear()) this.#listeners.notify(claim.key, claim.id, connectionLost)
   }
 
@@ -238,18 +236,18 @@ class PostgresAdvisoryDriver implements LockDriver {
         await this.#attend(session, requests, statuses)
       } catch (error) {
         if (!isSchemaMissing(error) || this.#connections === undefined) throw error
-        // Somebody dropped the schema. The session has its locks still.
+        // Somebody dropped the schema. The session still has its locks.
         await this.#makeSchema(this.#connections)
         await this.#attend(session, requests, statuses)
       }
     } catch (error) {
-      const fault = faultOf(error)
-      if (!changedNothing(error)) this.#lose()
+      const fault = postgresError(error)
+      if (!changedNothing(error)) this.#lose(session)
       return statuses.map((status) => status ?? { state: 'unknown', error: fault })
     } finally {
       this.#setEndTimer()
     }
-    return statuses.map((status) => status ?? unknown)
+    return statuses.map((status) => status ?? unknownClaim)
   }
 
   async #attend(
@@ -258,11 +256,11 @@ class PostgresAdvisoryDriver implements LockDriver {
     statuses: (ClaimStatus | undefined)[],
   ): Promise<void> {
     await this.#prepare(session, requests, statuses)
-    // Mostly all at once: only requests that hang on what becomes of an earlier one of their key wait for it.
+    // Mostly one round trip: only a request that depends on an earlier one of its key waits for another.
     while (await this.#wave(session, requests, statuses));
   }
 
-  /** Notes names and runner where that has not been done, and lifts fences: all of it seldom. */
+  /** Notes names and runner that are not noted yet, and lifts fences. Mostly there is nothing to do. */
   async #prepare(
     session: AdvisorySession,
     requests: readonly Request[],
@@ -272,16 +270,16 @@ class PostgresAdvisoryDriver implements LockDriver {
       await this.#prepareAll(session, requests, statuses)
     } catch (error) {
       if (requests.length === 1 || !refusesContent(error)) throw error
-      // One of them is refused: it must fail alone.
+      // One of the requests is refused: it must fail alone.
       for (const [place, request] of requests.entries()) {
-        const own = [statuses[place]]
+        const single = [statuses[place]]
         try {
-          await this.#prepareAll(session, [request], own)
+          await this.#prepareAll(session, [request], single)
         } catch (refusal) {
           if (!refusesContent(refusal)) throw refusal
-          own[0] = { state: 'unknown', error: faultOf(refusal) }
+          single[0] = { state: 'unknown', error: postgresError(refusal) }
         }
-        statuses[place] = own[0]
+        statuses[place] = single[0]
       }
     }
   }
@@ -293,21 +291,21 @@ class PostgresAdvisoryDriver implements LockDriver {
   ): Promise<void> {
     let floor = 0
     for (const request of requests) {
-      // All locks count by one sequence: only who holds something lifts it.
+      // All locks count by one sequence, which only a holder may lift.
       const isHolder = request.op === 'renew' && this.#holdings.find(request.key, request.id) !== undefined
       if (isHolder) floor = Math.max(floor, request.fenceFloor ?? 0)
     }
     if (floor > 0) await retrying(this.#sendTimeoutMs, (leftMs) => session.lift(floor, leftMs))
-    const first = this.#introduced ? undefined : requests.find((request) => request.op === 'claim')
+    const first = this.#hasNotedRunner ? undefined : requests.find((request) => request.op === 'claim')
     if (first !== undefined) {
       const runner = JSON.stringify(first.claim.runner)
-      await retrying(this.#sendTimeoutMs, (leftMs) => session.introduce(runner, leftMs))
-      this.#introduced = true
+      await retrying(this.#sendTimeoutMs, (leftMs) => session.noteRunner(runner, leftMs))
+      this.#hasNotedRunner = true
     }
     await retrying(this.#sendTimeoutMs, (leftMs) => this.#names.note(session, requests, statuses, leftMs))
   }
 
-  /** Carries out, in one round trip, all that hangs on nothing undecided. Tells whether something is left. */
+  /** Carries out, in one round trip, all requests that depend on none before them. Gives whether some are left. */
   async #wave(
     session: AdvisorySession,
     requests: readonly Request[],
@@ -331,11 +329,11 @@ class PostgresAdvisoryDriver implements LockDriver {
     try {
       return await session.carryOut(plan.steps, this.#sendTimeoutMs)
     } catch (error) {
-      // Refused by the server, half done perhaps: nothing of it may be left behind. Otherwise the session is over.
+      // If the server refused the steps, some may have been done: undo them. Otherwise the session is over.
       if (changedNothing(error)) {
-        // Without its functions the server would refuse that, too.
+        // Without its functions the server would refuse to undo them, too.
         if (isSchemaMissing(error) && this.#connections) await this.#makeSchema(this.#connections).catch(() => {})
-        await session.undo(plan.steps, this.#sendTimeoutMs).catch(() => this.#lose())
+        await session.undo(plan.steps, this.#sendTimeoutMs).catch(() => this.#lose(session))
         plan.forgetGivenBack()
       }
       throw error
@@ -344,11 +342,11 @@ class PostgresAdvisoryDriver implements LockDriver {
 
   // ---- the end of leases
 
-  /** A lease that nobody renews is given back at its end, also if nobody asks for anything. */
+  /** Gives back a lease at its end if it is not renewed, also if no request comes. */
   #setEndTimer(): void {
     const next = this.#holdings.nextEnd
-    // One that rings for nobody only looks: cheaper than moving it each time.
-    if (this.#closed || next >= this.#endTimerAt) return
+    // A timer that finds nothing to do is cheaper than moving it with each renewal.
+    if (this.#lifecycle.isShut || next >= this.#endTimerAt) return
     clearTimeout(this.#endTimer)
     this.#endTimerAt = next
     const inMs = Math.min(Math.max(0, Math.ceil(next - performance.now())), 2 ** 31 - 1)
@@ -361,14 +359,11 @@ class PostgresAdvisoryDriver implements LockDriver {
   async #giveBackExpired(): Promise<void> {
     try {
       await this.#inTurn(async () => {
-        if (this.#session !== undefined) await this.#sendOn(this.#session, [])
+        const session = this.#lifecycle.current
+        if (session !== undefined) await this.#sendOn(session, [])
       })
     } catch {
       // Closed meanwhile.
     }
-  }
-
-  #refuseIfClosed(): void {
-    if (this.#closed) throw new LeaseholdError('CLOSED', 'This PostgreSQL store has been closed.')
   }
 }

@@ -1,6 +1,7 @@
-import type { Claim, Request, ClaimStatus } from '../../core/contract/driver.ts'
+import type { Claim, ClaimStatus, Request } from '../../core/contract/driver.ts'
+import { claimName } from '../../core/contract/requests.ts'
 
-/** A claim that this process holds. Times are of its monotonic clock. */
+/** A claim that this process holds. Times are of the process's monotonic clock. */
 export interface Holding {
   readonly claim: Claim
   readonly hash: string
@@ -12,20 +13,20 @@ export interface Holding {
   expiresAt: number
 }
 
-const nobody: readonly Holding[] = []
+const none: readonly Holding[] = []
 
 /**
- * What this process holds. The server lets a session have its own lock twice, so who conflicts with whom inside the
- * process is decided here; other processes are the server's business.
+ * The claims that this process holds. The server lets a session take its own lock twice, so conflicts inside the process are
+ * decided here, and those with other processes by the server.
  */
 export class Holdings {
-  readonly #byKeyAndId = new Map<string, Holding>()
+  readonly #byName = new Map<string, Holding>()
   readonly #byHash = new Map<string, Holding[]>()
   #nextEnd = Infinity
 
   /** The claim of this key with this id: the same id of another key is another claim. */
   find(key: string, id: string): Holding | undefined {
-    return this.#byKeyAndId.get(keyAndId(key, id))
+    return this.#byName.get(claimName({ key, id }))
   }
 
   add(claim: Claim, hash: string, fence: number, now: number): Holding {
@@ -41,14 +42,13 @@ export class Holdings {
       expiresAt: now + ttlMs,
     }
     this.#endsAt(holding.expiresAt)
-    this.#byKeyAndId.set(keyAndId(claim.key, claim.id), holding)
-    const others = this.#byHash.get(hash)
-    if (others === undefined) this.#byHash.set(hash, [holding])
-    else others.push(holding)
+    this.#byName.set(claimName(claim), holding)
+    const sharers = this.#byHash.get(hash)
+    if (sharers === undefined) this.#byHash.set(hash, [holding])
+    else sharers.push(holding)
     return holding
   }
 
-  /** Extends a lease. */
   renew(holding: Holding, request: Extract<Request, { op: 'renew' }>, now: number): void {
     holding.ttlMs = request.ttlMs
     holding.lastHeartbeat = now
@@ -59,31 +59,27 @@ export class Holdings {
   }
 
   remove(holding: Holding): void {
-    this.#byKeyAndId.delete(keyAndId(holding.claim.key, holding.claim.id))
-    const others = this.of(holding.hash)
-    if (others.length <= 1) this.#byHash.delete(holding.hash)
-    else
-      this.#byHash.set(
-        holding.hash,
-        others.filter((one) => one !== holding),
-      )
+    this.#byName.delete(claimName(holding.claim))
+    const rest = this.of(holding.hash).filter((sharer) => sharer !== holding)
+    if (rest.length === 0) this.#byHash.delete(holding.hash)
+    else this.#byHash.set(holding.hash, rest)
   }
 
-  /** Forgets everything: the session is gone, and the locks with it. */
+  /** Forgets all holdings, as their session is gone, and returns them. */
   clear(): readonly Holding[] {
-    const all = [...this.#byKeyAndId.values()]
-    this.#byKeyAndId.clear()
+    const all = [...this.#byName.values()]
+    this.#byName.clear()
     this.#byHash.clear()
     return all
   }
 
-  /** Those whose time is over. */
+  /** The holdings whose leases have ended. */
   expired(now: number): readonly Holding[] {
-    if (now < this.#nextEnd) return nobody
-    const over = [...this.#byKeyAndId.values()].filter(({ expiresAt }) => now >= expiresAt)
+    if (now < this.#nextEnd) return none
+    const expired = [...this.#byName.values()].filter(({ expiresAt }) => now >= expiresAt)
     this.#nextEnd = Infinity
-    for (const { expiresAt } of this.#byKeyAndId.values()) if (now < expiresAt) this.#endsAt(expiresAt)
-    return over
+    for (const { expiresAt } of this.#byName.values()) if (now < expiresAt) this.#endsAt(expiresAt)
+    return expired
   }
 
   /** No lease ends before this. */
@@ -95,17 +91,13 @@ export class Holdings {
     this.#nextEnd = Math.min(this.#nextEnd, time)
   }
 
-  /** Those of this process that hold the key's lock. */
+  /** The holdings of a lock: one, or several that share it. */
   of(hash: string): readonly Holding[] {
-    return this.#byHash.get(hash) ?? nobody
+    return this.#byHash.get(hash) ?? none
   }
 }
 
-function keyAndId(key: string, id: string): string {
-  return `${id.length} ${id}${key}`
-}
-
-/** How a holding stands. */
+/** The claim status of a holding. */
 export function claimStatusOf(holding: Holding, now: number): ClaimStatus {
   return { state: 'held', fence: holding.fence, ttlMs: Math.max(0, Math.floor(holding.expiresAt - now)) }
 }

@@ -1,9 +1,9 @@
 import type { KeyPage, ListedClaim, ListQuery, Runner } from '../../core/contract/driver.ts'
-import { pageLimit, pageOf } from '../kit/paging.ts'
-import type { Row } from '../postgres/connections.ts'
+import { pageLimit, pageOfRows } from '../kit/paging.ts'
+import type { PgRow } from '../postgres/connections.ts'
 import type { Holding, Holdings } from './holdings.ts'
 
-/** Who holds which named lock, by the server's own account: of the first $4 keys, one row a session and key. */
+/** The sessions that hold named locks, by the server's own account: of the first $4 keys, one row a session and key. */
 export const holdersSql = `
   select h.hash::text as hash, h.key, h.mode, h.pid as process_id, s.runner, a.application_name,
          floor(extract(epoch from clock_timestamp()) * 1000)::text as now,
@@ -21,9 +21,9 @@ export const holdersSql = `
    where h.place <= $4::integer
    order by h.key, h.pid`
 
-/** Rows of other sessions say little: whose they are. What this process holds is told in full. */
+/** A page out of these rows. The row of another session says little but whose it is; our own holdings are shown in full. */
 export function advisoryPage(
-  rows: readonly Row[],
+  rows: readonly PgRow[],
   query: ListQuery,
   own: Holdings,
   ownProcessId: number,
@@ -33,12 +33,16 @@ export function advisoryPage(
   const claims = new Map<string, ListedClaim[]>()
   for (const row of rows) {
     const key = row['key'] as string
-    const mine = row['process_id'] === ownProcessId ? own.of(row['hash'] as string) : []
-    const found = mine.length > 0 ? mine.map((holding) => listedHolding(holding, now)) : [listedRow(row, ttlMs)]
+    const holdings = row['process_id'] === ownProcessId ? own.of(row['hash'] as string) : []
+    const found = holdings.length > 0 ? holdings.map((holding) => listedHolding(holding, now)) : [listedRow(row, ttlMs)]
     claims.set(key, [...(claims.get(key) ?? []), ...found])
   }
-  // The server chose the keys, in its own order.
-  return pageOf([...claims.keys()], { limit: pageLimit(query) }, now, (key) => claims.get(key) ?? [])
+  return pageOfRows(
+    [...claims],
+    { limit: pageLimit(query), now },
+    ([key]) => key,
+    ([key, listed]) => ({ key, claims: listed }),
+  )
 }
 
 function listedHolding(holding: Holding, now: number): ListedClaim {
@@ -61,7 +65,7 @@ function listedHolding(holding: Holding, now: number): ListedClaim {
   }
 }
 
-function listedRow(row: Row, ttlMs: number): ListedClaim {
+function listedRow(row: PgRow, ttlMs: number): ListedClaim {
   const processId = row['process_id'] as number
   const startedAt = Number(row['started_at'])
   const now = Number(row['now'])
@@ -77,7 +81,7 @@ function listedRow(row: Row, ttlMs: number): ListedClaim {
     state: 'held',
     mode: row['mode'] === 'ShareLock' ? 'shared' : 'exclusive',
     priority: 0,
-    // Known to its holder alone.
+    // Its holder alone knows it.
     fence: 0,
     ttlMs,
     graceMs: 0,

@@ -3,22 +3,22 @@ import { claimStatusOf, type Holding, type Holdings } from './holdings.ts'
 import type { SessionStep, StepKind } from './session.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 
-/** For whom a step is taken: a claim that wants the lock, or a holding that is given back. */
+/** What a step is taken for: a claim that wants the lock, or a holding that is given back. */
 interface Purpose {
   readonly claim?: Claim
   readonly holding?: Holding
-  /** The place of the request that wants it; undefined: nobody asked, its time is over. */
+  /** The place of the request; undefined: there is none, the lease has ended. */
   readonly place: number | undefined
 }
 
 type Renewal = Extract<Request, { op: 'renew' }>
 
-/** One round trip to the session: the steps that requests need of it, each key at most once, and what comes of them. */
+/** One round trip to the session: the steps that requests need, at most one a key, and the statuses that follow from them. */
 export class StepPlan {
   readonly steps: SessionStep[] = []
   /** In the order of the steps. */
   readonly #purposes: Purpose[] = []
-  /** For these a sign of life from the session is enough. */
+  /** Renewals, which need no step: that the session answers is enough. */
   readonly #renewals: { readonly holding: Holding; readonly request: Renewal; readonly place: number }[] = []
   readonly #undecided = new Set<string>()
   readonly #holdings: Holdings
@@ -31,18 +31,18 @@ export class StepPlan {
     return this.steps.length === 0 && this.#renewals.length === 0
   }
 
-  /** Whether what becomes of the key hangs on this round trip. */
+  /** Whether the state of the key depends on this round trip. */
   isUndecided(hash: string): boolean {
     return this.#undecided.has(hash)
   }
 
-  /** How a request stands, if that is known without asking; otherwise undefined, and {@link settle} will tell. */
+  /** The status of a request, if it is known without the server; undefined: {@link settle} will fill it in. */
   add(request: Request, hash: string, place: number): ClaimStatus | undefined {
     if (request.op === 'claim') return this.#claim(request.claim, hash, place)
     const holding = request.op === 'evict' ? undefined : this.#holdings.find(request.key, request.id)
-    if (holding === undefined) return unknown
+    if (holding === undefined) return unknownClaim
     if (request.op === 'release') return this.giveBack(holding, place)
-    // Nobody waits here: it is held, and stays so.
+    // No claim waits in this store: this one is held, and stays so.
     if (request.op === 'withdraw') return claimStatusOf(holding, performance.now())
     if (request.op === 'renew') {
       this.#renewals.push({ holding, request, place })
@@ -53,7 +53,7 @@ export class StepPlan {
 
   giveBack(holding: Holding, place: number | undefined): ClaimStatus | undefined {
     if (this.#holdings.of(holding.hash).length > 1) {
-      // Others of this process share it still.
+      // Other claims of this process share the lock still.
       this.#holdings.remove(holding)
       return released
     }
@@ -61,7 +61,7 @@ export class StepPlan {
     return this.#step(kind, holding.hash, { holding, place })
   }
 
-  /** The steps have been carried out: for a try the result is its fence, or 0. */
+  /** The steps were carried out. The result of a try is its fence, or 0. */
   settle(results: readonly number[], statuses: (ClaimStatus | undefined)[]): void {
     const now = performance.now()
     for (const [index, { claim, holding, place }] of this.#purposes.entries()) {
@@ -78,7 +78,7 @@ export class StepPlan {
     }
   }
 
-  /** The steps were refused and undone: what was to be given back is, and nobody may share it any more. */
+  /** The steps were refused and undone. What was to be given back is given back, and no claim may share it any more. */
   forgetGivenBack(): void {
     for (const { holding } of this.#purposes) if (holding !== undefined) this.#holdings.remove(holding)
   }
@@ -86,13 +86,13 @@ export class StepPlan {
   #claim(claim: Claim, hash: string, place: number): ClaimStatus | undefined {
     const known = this.#holdings.find(claim.key, claim.id)
     if (known !== undefined) return claimStatusOf(known, performance.now())
-    const here = this.#holdings.of(hash)
-    const stranger = here.find((holding) => holding.claim.key !== claim.key)
-    if (stranger !== undefined) return collision(claim, stranger.claim.key)
+    const holdings = this.#holdings.of(hash)
+    const namesake = holdings.find((holding) => holding.claim.key !== claim.key)
+    if (namesake !== undefined) return collision(claim, namesake.claim.key)
     const shared = claim.mode === 'shared'
-    if (here.some((holding) => !shared || holding.claim.mode === 'exclusive')) return refused
-    // The session has a lock once, however many of its claims share it.
-    return this.#step(here.length > 0 ? 'draw' : shared ? 'lock shared' : 'lock', hash, { claim, place })
+    if (holdings.some((holding) => !shared || holding.claim.mode === 'exclusive')) return refused
+    // The session takes a lock once, however many of its claims share it.
+    return this.#step(holdings.length > 0 ? 'draw' : shared ? 'lock shared' : 'lock', hash, { claim, place })
   }
 
   #step(kind: StepKind, hash: string, purpose: Purpose): undefined {
@@ -103,18 +103,20 @@ export class StepPlan {
   }
 }
 
-export const released: ClaimStatus = { state: 'absent', reason: 'released' }
-export const refused: ClaimStatus = { state: 'absent', reason: 'refused' }
-export const unknown: ClaimStatus = { state: 'absent', reason: 'unknown' }
+const released: ClaimStatus = { state: 'absent', reason: 'released' }
+const refused: ClaimStatus = { state: 'absent', reason: 'refused' }
+/** The store knows nothing of this claim. */
+export const unknownClaim: ClaimStatus = { state: 'absent', reason: 'unknown' }
+/** The claim ended with its session. */
 export const connectionLost: ClaimStatus = {
   state: 'absent',
   reason: 'evicted',
   detail: 'the connection to the database was lost',
 }
 
-/** Two names with one 64-bit key: told, and not granted. */
-export function collision(claim: Claim, other: string): ClaimStatus {
-  const what = `${JSON.stringify(claim.key)} and ${JSON.stringify(other)} have the same 64-bit key.`
+/** The answer to a claim whose 64-bit key is that of another name: an error, and never a grant. */
+export function collision(claim: Claim, namesake: string): ClaimStatus {
+  const what = `${JSON.stringify(claim.key)} and ${JSON.stringify(namesake)} have the same 64-bit key.`
   const error = new LeaseholdError('INVALID', `${what} Rename one of them, or use leasehold/postgres.`, {
     key: claim.key,
   })

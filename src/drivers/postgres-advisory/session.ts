@@ -1,15 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import { LeaseholdError } from '../../core/errors.ts'
-import { TimedOut } from '../postgres/bounds.ts'
-import type { Connections, Pinned, Row } from '../postgres/connections.ts'
+import { CallTimedOut } from '../kit/call-timeout.ts'
+import type { Connections, PinnedConnection, PgRow } from '../postgres/connections.ts'
 import { inSchema } from '../postgres/schema.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import { advisoryKey } from './key.ts'
 import { collision } from './plan.ts'
 
-/** What can be done with a lock: try for it, give it back, or draw one more fence while having it. */
+/** What can be done with a lock: try for it, give it back, or draw one more fence while holding it. */
 export type StepKind = 'lock' | 'lock shared' | 'unlock' | 'unlock shared' | 'draw'
 
+/** One step of one lock. */
 export interface SessionStep {
   readonly kind: StepKind
   readonly hash: string
@@ -27,15 +28,15 @@ function isUnlock(kind: StepKind): boolean {
   return kind === 'unlock' || kind === 'unlock shared'
 }
 
-/** How often to look for a pooler, which may by chance give us the same session twice. */
+/** How often to check for a pooler, which may by chance give us the same session twice. */
 const poolerProbes = 3
 /** How many statements in a row must run in one session. */
 const statementsInARow = 5
 const poolerProbeMs = 2000
 
 /**
- * The steps in order, as a digit each: done or not. Then one fence for all of them, which are for different keys, drawn
- * when they have what they tried for. Nothing is done or answered if the session is not the one we began.
+ * Carries out the steps in order and answers a digit for each: done or not. Then one fence for all, as they are for different
+ * keys, drawn once the locks are taken. If the session is not the one we began, nothing is done, and there is no row.
  */
 const stepsSql = `
   select coalesce(done.digits, '') || ' ' || case when $4::boolean then leasehold.advisory_draw() else 0 end
@@ -53,16 +54,16 @@ const stepsSql = `
     ) as done
    where current_setting('leasehold.session', true) = $1`
 
-/** One session of the server that is surely ours alone. Its locks are gone when it is. */
+/** One session of the server that is surely ours alone. Its locks end with it. */
 export class AdvisorySession {
-  /** The server's process. */
+  /** The id of the server's process. */
   readonly processId: number
-  readonly #pinned: Pinned
+  readonly #pinned: PinnedConnection
   readonly #schema: string
   readonly #nonce: string
   readonly #steps: string
 
-  private constructor(pinned: Pinned, processId: number, schema: string, nonce: string) {
+  private constructor(pinned: PinnedConnection, processId: number, schema: string, nonce: string) {
     this.processId = processId
     this.#pinned = pinned
     this.#schema = schema
@@ -70,15 +71,15 @@ export class AdvisorySession {
     this.#steps = inSchema(stepsSql, schema)
   }
 
-  /** Begins a session that the server ends after `ttlMs` of silence. `lost` is called when it has ended by itself. */
+  /** Begins a session that the server ends after `ttlMs` of silence. `onLost` is called when it has ended by itself. */
   static async begin(
     connections: Connections,
     options: { readonly schema: string; readonly ttlMs: number; readonly withinMs: number },
-    lost: () => void,
+    onLost: () => void,
   ): Promise<AdvisorySession> {
     const { schema, ttlMs, withinMs } = options
     let begun = false
-    const pinned = await connections.pin(() => begun && lost())
+    const pinned = await connections.pin(() => begun && onLost())
     try {
       await refusePooler(connections, pinned)
       const nonce = randomBytes(16).toString('hex')
@@ -93,7 +94,7 @@ export class AdvisorySession {
     }
   }
 
-  /** Carries out the steps in order, of different keys: for a try the fence, or 0 if somebody else has the lock. */
+  /** Carries out the steps, of different keys, in order. Gives for each try its fence, or 0 if another session has the lock. */
   async carryOut(steps: readonly SessionStep[], withinMs: number): Promise<readonly number[]> {
     let numbers = ''
     let hashes = ''
@@ -110,15 +111,15 @@ export class AdvisorySession {
     return steps.map((_, index) => (digits?.[index] === '1' ? Number(fence) : 0))
   }
 
-  /** Lifts this and all later fences. */
+  /** Lifts all later fences to at least this number. */
   async lift(atLeast: number, withinMs: number): Promise<void> {
     const sql = inSchema('select leasehold.advisory_lift($1::bigint)', this.#schema)
     await this.#pinned.query(sql, [atLeast], withinMs)
   }
 
   /**
-   * Gives back whatever of these steps may have been done before the server refused the rest: a lock of the session
-   * outlives the transaction that took it.
+   * Gives back the locks of these steps, some of which may have been taken before the server refused the rest: a lock of the
+   * session outlives the transaction that took it.
    */
   async undo(steps: readonly SessionStep[], withinMs: number): Promise<void> {
     const unlocks = steps
@@ -127,8 +128,8 @@ export class AdvisorySession {
     await this.carryOut(unlocks, withinMs)
   }
 
-  /** Notes who is behind this session. */
-  async introduce(runner: string, withinMs: number): Promise<void> {
+  /** Notes the runner of this session, for listings. */
+  async noteRunner(runner: string, withinMs: number): Promise<void> {
     const sql = `
       insert into leasehold.advisory_sessions (process_id, started_at, runner)
       select pid, backend_start, $1 from pg_stat_activity where pid = pg_backend_pid()
@@ -136,7 +137,7 @@ export class AdvisorySession {
     await this.#pinned.query(inSchema(sql, this.#schema), [runner], withinMs)
   }
 
-  /** Notes which names the keys stand for. Answers with the names that other keys have, by key. */
+  /** Notes the names behind hashes. Gives those hashes that stand for another name already, with that name. */
   async noteNames(names: ReadonlyMap<string, string>, withinMs: number): Promise<ReadonlyMap<string, string>> {
     const sql = `
       insert into leasehold.advisory_names as n (hash, key)
@@ -145,7 +146,7 @@ export class AdvisorySession {
       returning hash::text as hash, key`
     const noted = JSON.stringify([...names].map(([hash, key]) => ({ hash, key })))
     const rows = await this.#pinned.query(inSchema(sql, this.#schema), [noted], withinMs)
-    const known = (row: Row): [string, string] => [row['hash'] as string, row['key'] as string]
+    const known = (row: PgRow): [string, string] => [row['hash'] as string, row['key'] as string]
     return new Map(rows.map(known).filter(([hash, key]) => names.get(hash) !== key))
   }
 
@@ -155,42 +156,41 @@ export class AdvisorySession {
 }
 
 /**
- * Behind a pooler in transaction mode every statement may run in another session, and a lock would be stranded in one
- * that is not ours. Three signs of that: our statements run in different sessions, as of a pooler that gives them out in turn; a second
- * connection gets our session, as of one that gives out the last used first; and while the second keeps a transaction open, either
- * of these.
+ * Behind a pooler in transaction mode every statement may run in another session, and a lock would be stranded in a session that
+ * is not ours. Three signs of that: our statements run in different sessions (the pooler gives them out in turn); a second
+ * connection gets our session (it gives out the last used first); or either happens while the second has a transaction open.
  */
-async function refusePooler(connections: Connections, pinned: Pinned): Promise<void> {
+async function refusePooler(connections: Connections, pinned: PinnedConnection): Promise<void> {
   const session = await sessionOf(pinned)
   for (let asked = 1; asked < statementsInARow; asked += 1) {
     if ((await sessionOf(pinned)) !== session) throw pooled()
   }
-  const other = await connections.pin(() => {})
+  const second = await connections.pin(() => {})
   try {
-    if ((await sessionOf(other)) === session) throw pooled()
+    if ((await sessionOf(second)) === session) throw pooled()
     for (let probe = 0; probe < poolerProbes; probe += 1) {
-      if (!(await areApart(pinned, session, other))) throw pooled()
+      if (!(await areApart(pinned, session, second))) throw pooled()
     }
   } finally {
-    await other.close().catch(() => {})
+    await second.close().catch(() => {})
   }
 }
 
-async function areApart(pinned: Pinned, session: number, other: Pinned): Promise<boolean> {
+async function areApart(pinned: PinnedConnection, session: number, second: PinnedConnection): Promise<boolean> {
   try {
-    await other.query('begin', [], poolerProbeMs)
-    const others = await sessionOf(other)
+    await second.query('begin', [], poolerProbeMs)
+    const secondSession = await sessionOf(second)
     const after = await sessionOf(pinned)
-    await other.query('rollback', [], poolerProbeMs)
-    return session === after && session !== others
+    await second.query('rollback', [], poolerProbeMs)
+    return session === after && session !== secondSession
   } catch (error) {
-    // Not answered while the other has its transaction: the pooler has no second session to give.
-    if (error instanceof TimedOut) return false
+    // No answer while the second has its transaction: the pooler has no other session to give.
+    if (error instanceof CallTimedOut) return false
     throw error
   }
 }
 
-async function sessionOf(pinned: Pinned): Promise<number> {
+async function sessionOf(pinned: PinnedConnection): Promise<number> {
   const [row] = await pinned.query('select pg_backend_pid() as process_id', [], poolerProbeMs)
   return row?.['process_id'] as number
 }
@@ -202,11 +202,11 @@ function pooled(): LeaseholdError {
   })
 }
 
-/** How long a name is taken for noted: the database forgets it an hour after it was. */
+/** How long a name counts as noted: the database forgets it an hour after it was noted. */
 const notedForMs = 600_000
 const notedMax = 50_000
 
-/** Which names are written down in the database beside their keys. Most claims are for names that are. */
+/** The names that are noted in the database beside their hashes. Most claims are for such names. */
 export class NotedNames {
   readonly #notedAt = new Map<string, number>()
   readonly #schema: string
@@ -215,7 +215,7 @@ export class NotedNames {
     this.#schema = schema
   }
 
-  /** Notes the names of claims where that has not been done, and answers claims whose key means another name. */
+  /** Notes the names of claims that are not noted yet. Answers claims whose hash stands for another name. */
   async note(
     session: AdvisorySession,
     requests: readonly Request[],
@@ -236,8 +236,8 @@ export class NotedNames {
     for (const [hash, key] of names) if (!taken.has(hash)) this.#notedAt.set(key, now)
     for (const [place, request] of requests.entries()) {
       if (request.op !== 'claim') continue
-      const other = taken.get(advisoryKey(request.claim.key, this.#schema))
-      if (other !== undefined) statuses[place] = collision(request.claim, other)
+      const namesake = taken.get(advisoryKey(request.claim.key, this.#schema))
+      if (namesake !== undefined) statuses[place] = collision(request.claim, namesake)
     }
   }
 }

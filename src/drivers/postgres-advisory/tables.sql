@@ -3,18 +3,18 @@
 
 create schema if not exists leasehold;
 
--- Every grant draws its fence here, while it holds, from the wall clock in microseconds on: a crash may have lost the last
--- ones drawn, and a restore may have brought back older ones.
+-- Every grant draws its fence here, once it holds the lock. Fences start at the wall clock in microseconds: a crash may have
+-- lost the last ones drawn, and a restore may have brought back older ones.
 create sequence if not exists leasehold.advisory_fences;
 
--- Which name a 64-bit key stands for, to notify two names with one key apart, and for people.
+-- Which name a 64-bit hash stands for: to tell two names with one hash apart, and for people.
 create unlogged table if not exists leasehold.advisory_names (
   hash    bigint primary key,
   key     text collate "C" not null,
   seen_at timestamptz not null default now()
 );
 
--- Who is behind a session, for people.
+-- The runner of each session, for people.
 create unlogged table if not exists leasehold.advisory_sessions (
   process_id integer     not null,
   started_at timestamptz not null,
@@ -22,8 +22,8 @@ create unlogged table if not exists leasehold.advisory_sessions (
   primary key (process_id, started_at)
 );
 
--- One row: in which copy of the database locks are taken, and since when. What ends all sessions empties it, but for a clean
--- restart.
+-- One row: in which copy of the database locks are taken, and since when. All that ends every session empties it, except a
+-- clean restart.
 drop table if exists leasehold.advisory_since;
 create unlogged table if not exists leasehold.advisory_kept_since (
   one  boolean     primary key default true check (one),
@@ -31,8 +31,8 @@ create unlogged table if not exists leasehold.advisory_kept_since (
   copy text        not null
 );
 
--- For how long no lock can have been lost by the server, in milliseconds. If one of its processes crashes, all sessions end,
--- and it still counts as up; a standby that takes over has been up and knows no locks.
+-- For how many milliseconds the server can have lost no lock. Its uptime is not enough: if a process of the server crashes,
+-- all sessions end while it stays up, and a standby that takes over has been up and knows no locks.
 create or replace function leasehold.advisory_kept_for_ms() returns double precision language plpgsql as $$
 declare
   this_copy text := leasehold.copy_of(array['leasehold.advisory_kept_since']::regclass[]);
@@ -48,10 +48,11 @@ begin
 end
 $$;
 
--- Lifts the sequence of fences to at least a number. Nobody draws meanwhile: who draws shares the guard.
+-- Lifts the sequence of fences to at least a number. No session draws meanwhile: advisory_draw shares the guard, the
+-- advisory lock 7240618953042.
 create or replace function leasehold.advisory_lift(at_least bigint) returns void language plpgsql as $$
 begin
-  -- Told to others on the strength of this: it must outlive a crash.
+  -- Other sessions rely on the new value: it must outlive a crash.
   perform set_config('synchronous_commit', 'on', true);
   perform pg_advisory_xact_lock(7240618953042);
   if (select last_value < at_least from leasehold.advisory_fences) then
@@ -60,9 +61,9 @@ begin
 end
 $$;
 
--- The next fence: past all that were drawn, and past the clock. Whoever finds the sequence behind the clock lifts it 10 ms ahead,
--- so that most draws need not. The guard is taken once a transaction, shared or not: two that both wanted more than they
--- have would deadlock.
+-- The next fence: past all that were drawn, and past the clock. If the sequence is behind the clock, lift it 10 ms (10000)
+-- ahead, so that most draws need not. A transaction takes the guard once, shared or exclusive: two that upgraded it would
+-- deadlock.
 create or replace function leasehold.advisory_draw() returns bigint language plpgsql as $$
 declare
   now_us bigint := extract(epoch from clock_timestamp()) * 1000000;
@@ -80,8 +81,8 @@ begin
 end
 $$;
 
--- Makes this session ours: known by `nonce`, ended by the server after `idle_ms` of silence, and with fences above all
--- that were drawn before. Forgets what is no longer true.
+-- Begins a session of ours: marked by `nonce`, ended by the server after `idle_ms` of silence, its fences above all that
+-- were drawn before. Forgets sessions that have ended and names that are no longer locked.
 create or replace function leasehold.advisory_begin(nonce text, idle_ms bigint) returns void language plpgsql as $$
 begin
   perform set_config('leasehold.session', nonce, false);
@@ -89,7 +90,7 @@ begin
   if current_setting('server_version_num')::integer >= 140000 then
     perform set_config('idle_session_timeout', idle_ms::text, false);
   else
-    -- The next best: at least a machine that is gone is noticed. One that stands still is not.
+    -- Before PostgreSQL 14: TCP keepalives notice a machine that is gone, though not a process that stands still.
     perform set_config('tcp_keepalives_idle', greatest(1, idle_ms / 2000)::text, false);
     perform set_config('tcp_keepalives_interval', greatest(1, idle_ms / 6000)::text, false);
     perform set_config('tcp_keepalives_count', '3', false);

@@ -1,35 +1,36 @@
 import { keyOf } from '../../core/contract/requests.ts'
 import type { KeyPage, ListedClaim, ListedKey, Runner, ClaimStatus, Succession } from '../../core/contract/driver.ts'
-import type { Batch } from './batch.ts'
+import { pageOfRows } from '../kit/paging.ts'
+import type { StatementBatch } from './batch.ts'
 
-/** News of a claim. Without a status it only says: ask. */
-export interface PgNotification {
+/** A notification of a claim, as it comes over the channel or with an answer. Without a status: poll. */
+export interface ChannelNotification {
   readonly key: string
   readonly id: string
   readonly status?: ClaimStatus
 }
 
-/** What the function `send` answers: keys of plain requests with what became of them, then all the others. */
+/** What the function `send` answers: keys of plain requests with their outcomes, then the answers to all other requests. */
 interface RawAnswer {
   readonly held?: readonly string[] | null
   readonly fences?: readonly number[] | null
   readonly leftMs?: readonly number[] | null
   readonly released?: readonly string[] | null
   readonly rest: readonly (ClaimStatus | PlainAnswer)[]
-  readonly notifications: readonly PgNotification[] | null
+  readonly notifications: readonly ChannelNotification[] | null
 }
 
 /** What the function `send_one` answers to a plain request. */
 type PlainAnswer =
   | { readonly fence: number; readonly leftMs: number }
-  | { readonly released: true; readonly notifications?: readonly PgNotification[] }
+  | { readonly released: true; readonly notifications?: readonly ChannelNotification[] }
   | { readonly ahead: number; readonly ttlMs: number; readonly againMs: number }
 
-/** The statuses of a batch in the order asked, and the news that came with them. */
+/** The statuses of a batch in the order of its requests, and the notifications that came with them. */
 export function readAnswer(
   text: string,
-  { requests, places }: Batch,
-): { readonly statuses: readonly ClaimStatus[]; readonly notifications: readonly PgNotification[] } {
+  { requests, places }: StatementBatch,
+): { readonly statuses: readonly ClaimStatus[]; readonly notifications: readonly ChannelNotification[] } {
   const answer = JSON.parse(text) as RawAnswer | PlainAnswer
   if (!('rest' in answer)) return { statuses: [plainStatus(answer)], notifications: notificationsIn(answer) }
   const { held, fences, leftMs, released, rest, notifications } = answer
@@ -51,11 +52,11 @@ function restStatus(answer: ClaimStatus | PlainAnswer): ClaimStatus {
   return 'state' in answer ? readStatus(answer) : plainStatus(answer)
 }
 
-function notificationsIn(answer: ClaimStatus | PlainAnswer): readonly PgNotification[] {
+function notificationsIn(answer: ClaimStatus | PlainAnswer): readonly ChannelNotification[] {
   return 'notifications' in answer ? (answer.notifications ?? none) : none
 }
 
-const none: readonly PgNotification[] = []
+const none: readonly ChannelNotification[] = []
 
 function plainStatus(answer: PlainAnswer): ClaimStatus {
   if ('released' in answer) return { state: 'absent', reason: 'released' }
@@ -63,11 +64,22 @@ function plainStatus(answer: PlainAnswer): ClaimStatus {
   return { state: 'held', fence: answer.fence, ttlMs: answer.leftMs }
 }
 
-export function readNotification(notification: PgNotification): PgNotification {
+function readNotification(notification: ChannelNotification): ChannelNotification {
   return notification.status === undefined ? notification : { ...notification, status: readStatus(notification.status) }
 }
 
-/** The database keeps runners as text: what they say of themselves is nobody's business there. */
+/** The notification in a payload; undefined: none of ours, as any session may notify a channel. Whether it makes sense, the client checks. */
+export function readPayload(payload: string): ChannelNotification | undefined {
+  try {
+    const notification = JSON.parse(payload) as ChannelNotification
+    const isOurs = typeof notification.key === 'string' && typeof notification.id === 'string'
+    return isOurs ? readNotification(notification) : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** The database keeps a runner as text, which its functions do not read. */
 function readStatus(status: ClaimStatus): ClaimStatus {
   if (status.state !== 'held' || status.after === undefined) return status
   return { ...status, after: readSuccession(status.after) }
@@ -77,7 +89,7 @@ function readSuccession({ how, fence, runner }: Succession): Succession {
   return { how, fence, runner: readRunner(runner as unknown as string) }
 }
 
-/** A runner that cannot be read, as somebody else wrote it, costs nobody an answer. */
+/** A runner that cannot be read, as another program wrote it, must not cost the answer. */
 function readRunner(text: string): Runner {
   try {
     return JSON.parse(text) as Runner
@@ -87,7 +99,7 @@ function readRunner(text: string): Runner {
 }
 
 /** A row of `claims`, as JSON. */
-interface ClaimRow {
+interface ListedRow {
   readonly key: string
   readonly id: string
   readonly held: boolean
@@ -111,20 +123,23 @@ interface ClaimRow {
   readonly runner: string
 }
 
-/** The page that the function `page` answered, which was asked for one key more than fits. */
+/** The page that the function `page` answered, which was asked for one key more than the page shows. */
 export function readPage(text: string, limit: number): KeyPage {
-  const { now, claims } = JSON.parse(text) as { now: number; claims: readonly ClaimRow[] }
+  const { now, claims } = JSON.parse(text) as { now: number; claims: readonly ListedRow[] }
   const keys: { key: string; claims: ListedClaim[] }[] = []
   for (const row of claims) {
     if (keys.at(-1)?.key !== row.key) keys.push({ key: row.key, claims: [] })
     keys.at(-1)?.claims.push(listedClaim(row))
   }
-  const page: readonly ListedKey[] = keys.slice(0, limit)
-  const last = page.at(-1)
-  return { now, keys: page, ...(keys.length > limit && last !== undefined && { next: last.key }) }
+  return pageOfRows<ListedKey>(
+    keys,
+    { limit, now },
+    ({ key }) => key,
+    (listed) => listed,
+  )
 }
 
-function listedClaim(row: ClaimRow): ListedClaim {
+function listedClaim(row: ListedRow): ListedClaim {
   const { range_start: start, range_end: end } = row
   return {
     id: row.id,

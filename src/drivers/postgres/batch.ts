@@ -1,9 +1,10 @@
 import { keyOf } from '../../core/contract/requests.ts'
 import type { Claim, Request, Runner } from '../../core/contract/driver.ts'
-import type { Value } from './connections.ts'
+import { isPlain, isPlainRenewal } from '../kit/plain-claim.ts'
+import type { PgValue } from './connections.ts'
 
-/** What a claim asks for beyond the ordinary, in the names of the columns of `claims`. */
-type ClaimRow = Readonly<Record<string, string | number | boolean | undefined>>
+/** What a claim asks for beyond an exclusive lock that waits, in the names of the columns of `claims`. */
+type ClaimTerms = Readonly<Record<string, string | number | boolean | undefined>>
 
 /** A request as the function `send` reads it. */
 interface RequestRow {
@@ -17,20 +18,20 @@ interface RequestRow {
   readonly tries?: boolean | undefined
   readonly max_hold_ms?: number | undefined
   readonly runner?: string | undefined
-  readonly claim?: ClaimRow | undefined
+  readonly claim?: ClaimTerms | undefined
   readonly detached?: boolean | undefined
 }
 
-/** A batch as a function of ours takes it. */
-export interface Batch {
+/** A batch of requests as one call of one function. */
+export interface StatementBatch {
   /** The call of the function, for the schema `leasehold`. */
   readonly sql: string
   /** The requests in the order in which they are sent: by key, and as asked within a key. */
   readonly requests: readonly Request[]
-  /** Where each of them stood in the order asked; undefined if nothing had to move. */
+  /** The place of each request in the order asked; undefined: the same order. */
   readonly places: readonly number[] | undefined
   /** The arguments of the function. */
-  readonly values: readonly Value[]
+  readonly values: readonly PgValue[]
 }
 
 const sendSql = 'select leasehold.send($1::text::json, $2, $3, $4, $5, $6, $7)::text'
@@ -46,11 +47,11 @@ export function withoutNotifications(sql: string): string {
   return `${muting} ${sql} from muted`
 }
 
-export function batchOf(asked: readonly Request[], sender: string): Batch {
+export function batchOf(asked: readonly Request[], sender: string): StatementBatch {
   return (asked.length === 1 ? single(asked, sender) : undefined) ?? several(asked, sender)
 }
 
-function several(asked: readonly Request[], sender: string): Batch {
+function several(asked: readonly Request[], sender: string): StatementBatch {
   const places = isSorted(asked) ? undefined : sortedPlaces(asked)
   const requests = places?.map((place) => asked[place] as Request) ?? asked
   const usualRunner = requests.find((request) => request.op === 'claim')?.claim.runner
@@ -66,20 +67,23 @@ function several(asked: readonly Request[], sender: string): Batch {
   return { sql: sendSql, requests, places, values: [JSON.stringify(rows), runner, sender, ...counts] }
 }
 
-/** Undefined: the request is not a plain one. */
-function single(requests: readonly Request[], sender: string): Batch | undefined {
+/** The call for a single request; undefined: it needs more than the row of its key. */
+function single(requests: readonly Request[], sender: string): StatementBatch | undefined {
   const request = requests[0] as Request
-  // As a value of its own, half a character would silently become another name.
-  if (!isPlain(request) || !keyOf(request).isWellFormed()) return undefined
-  const batch = (sql: string, values: readonly Value[]): Batch => ({ sql, requests, places: undefined, values })
+  // Half a surrogate pair would silently become another name when sent as a value of its own.
+  if (!needsKeyRowOnly(request) || !keyOf(request).isWellFormed()) return undefined
+  const batch = (sql: string, values: readonly PgValue[]): StatementBatch => ({
+    sql,
+    requests,
+    places: undefined,
+    values,
+  })
   switch (request.op) {
     case 'claim': {
       const { claim } = request
-      const unusual = beyondTheOrdinary(claim)
+      const terms = unusualTerms(claim)
       const values = [claim.key, claim.id, whole(claim.ttlMs), runnerText(claim.runner), sender]
-      return unusual === undefined
-        ? batch(claimSql, values)
-        : batch(unusualClaimSql, [...values, JSON.stringify(unusual)])
+      return terms === undefined ? batch(claimSql, values) : batch(unusualClaimSql, [...values, JSON.stringify(terms)])
     }
     case 'renew':
       return batch(renewSql, [request.key, request.id, whole(request.ttlMs), sender])
@@ -91,13 +95,13 @@ function single(requests: readonly Request[], sender: string): Batch | undefined
   }
 }
 
-/** Whether nothing is asked that needs more than the row of the key, if it is the only request of its key. */
-function isPlain(request: Request): boolean {
+/** Whether the request needs no more than the row of its key, provided it is the only request of that key. */
+function needsKeyRowOnly(request: Request): boolean {
   switch (request.op) {
     case 'claim':
       return request.claim.replaces === undefined && (request.claim.limit === undefined || request.claim.limit > 0)
     case 'renew':
-      return request.fenceFloor === undefined && request.detached === undefined
+      return isPlainRenewal(request)
     case 'release':
       return true
     case 'withdraw':
@@ -107,7 +111,7 @@ function isPlain(request: Request): boolean {
 }
 
 function requestRow(request: Request, alone: boolean, usualRunner: Runner | undefined): RequestRow {
-  const plain = (alone && isPlain(request)) || undefined
+  const plain = (alone && needsKeyRowOnly(request)) || undefined
   switch (request.op) {
     case 'claim': {
       const { claim } = request
@@ -121,7 +125,7 @@ function requestRow(request: Request, alone: boolean, usualRunner: Runner | unde
         tries: (!wait && evict === undefined && replaces === undefined) || undefined,
         max_hold_ms: whole(claim.maxHoldMs),
         runner: runner === usualRunner ? undefined : runnerText(runner),
-        claim: beyondTheOrdinary(claim),
+        claim: unusualTerms(claim),
       }
     }
     case 'renew': {
@@ -137,9 +141,10 @@ function requestRow(request: Request, alone: boolean, usualRunner: Runner | unde
   }
 }
 
-/** Undefined for the claim that nearly everybody makes: exclusive, waiting, and nothing more. */
-function beyondTheOrdinary(claim: Claim): ClaimRow | undefined {
-  const row: ClaimRow = {
+/** Undefined for the usual claim: an exclusive lock of the whole key that waits, and nothing more. */
+function unusualTerms(claim: Claim): ClaimTerms | undefined {
+  if (isPlain(claim) && claim.wait && claim.limit === undefined && claim.staleMs === undefined) return undefined
+  return {
     exclusive: claim.mode === 'exclusive' ? undefined : false,
     share_limit: claim.limit,
     range_start: claim.range?.start,
@@ -153,13 +158,11 @@ function beyondTheOrdinary(claim: Claim): ClaimRow | undefined {
     grace_ms: claim.graceMs === 0 ? undefined : whole(claim.graceMs),
     max_hold_ms: whole(claim.maxHoldMs),
   }
-  for (const name in row) if (row[name] !== undefined) return row
-  return undefined
 }
 
 const texts = new WeakMap<Runner, string>()
 
-/** A client's claims mostly share one runner: written down once. Its id is first, where the functions look for it. */
+/** The runner as text, kept, as a client's claims mostly share one. The functions expect its id first. */
 function runnerText(runner: Runner): string {
   let text = texts.get(runner)
   if (text !== undefined) return text
@@ -168,8 +171,8 @@ function runnerText(runner: Runner): string {
   return text
 }
 
-function sameKey(one: Request, other: Request | undefined): boolean {
-  return other !== undefined && keyOf(one) === keyOf(other)
+function sameKey(request: Request, neighbour: Request | undefined): boolean {
+  return neighbour !== undefined && keyOf(request) === keyOf(neighbour)
 }
 
 function isSorted(requests: readonly Request[]): boolean {
@@ -179,10 +182,10 @@ function isSorted(requests: readonly Request[]): boolean {
   return true
 }
 
-/** Batches lock their keys in this order, so that no two wait for each other. */
+/** The places of the requests by key. All batches lock their keys in this order, so that no two wait for each other. */
 function sortedPlaces(requests: readonly Request[]): number[] {
   const key = (place: number): string => keyOf(requests[place] as Request)
-  return [...requests.keys()].toSorted((one, other) => (key(one) < key(other) ? -1 : key(one) > key(other) ? 1 : 0))
+  return [...requests.keys()].toSorted((a, b) => (key(a) < key(b) ? -1 : key(a) > key(b) ? 1 : 0))
 }
 
 /** The store counts in whole milliseconds. */

@@ -3,10 +3,10 @@
  *
  * Every `send` is one call of one function, and so one round trip and one commit: a copy of the rule of `admission.ts`
  * runs beside the data (`postgres/functions/`). Time is the database's. Grants are pushed by NOTIFY to the one client
- * they concern; where LISTEN does not work, claims that wait are told to ask.
+ * they concern; where LISTEN does not work, the driver reports gaps, so that claims that wait are polled.
  */
 import { randomBytes } from 'node:crypto'
-import { keyOf, sendTimeoutFor } from '../../core/contract/requests.ts'
+import { claimIdOf, keyOf, sendTimeoutFor } from '../../core/contract/requests.ts'
 import type {
   OnGap,
   OnNotification,
@@ -20,41 +20,70 @@ import { LeaseholdError } from '../../core/errors.ts'
 import { fullSupport } from '../../core/contract/supports.ts'
 import { withinLimits } from '../../core/contract/limits.ts'
 import { Listeners } from '../kit/listeners.ts'
-import { SingleFlight } from '../../core/time/single-flight.ts'
-import { checkOptions, withDefaults } from '../../core/contract/option-names.ts'
+import { Lifecycle } from '../kit/lifecycle.ts'
+import { checkOptions, withDefaults, type OptionNames } from '../../core/contract/option-names.ts'
 import { timerMs } from '../../core/time/duration.ts'
 import { pageLimit } from '../kit/paging.ts'
-import { readAnswer, readNotification, readPage, type PgNotification } from './answer.ts'
-import { connectionsTo, type Connections, type PostgresSource, type Value } from './connections.ts'
+import { readAnswer, readPage, readPayload, type ChannelNotification } from './answer.ts'
+import { connectionsTo, type Connections, type PostgresSource, type PgValue } from './connections.ts'
 import {
   changedNothing,
-  faultOf,
+  postgresError,
   isNotifyQueueFull,
   isSchemaMissing,
   isWorthRepeating,
   refusesContent,
 } from './faults.ts'
-import { Listener, DeliveredNotifications } from './listener.ts'
-import { batchOf, withoutNotifications, type Batch } from './batch.ts'
-import { optionsInUrl, postgresNames, type PostgresOptions } from './options.ts'
+import { ChannelListener, NotificationOrder } from './listener.ts'
+import { batchOf, withoutNotifications, type StatementBatch } from './batch.ts'
 import { retrying } from './retries.ts'
-import { inSchema, makeSchema } from './schema.ts'
+import { inSchema, makeSchema, type SchemaOptions } from './schema.ts'
+import { postgresParameters } from './url.ts'
 import { WaiterPolling } from './waiter-polling.ts'
 
 export { postgresSchema, type SchemaOptions } from './schema.ts'
-export type { PostgresOptions } from './options.ts'
 export type { PostgresSource } from './connections.ts'
 export type { PgClient, PgPool } from './pg-client.ts'
 export type { PostgresJs } from './postgres-js-connections.ts'
+
+/** The options of `postgres`. */
+export interface PostgresOptions extends SchemaOptions {
+  /**
+   * With a URL: connections for requests, beside the one that listens.
+   *
+   * @default 4
+   */
+  readonly poolSize?: number | undefined
+  /**
+   * False: poll instead of listening, and spare the connection that listens.
+   *
+   * @default true
+   */
+  readonly listen?: boolean | undefined
+  /**
+   * How long one `send` may take, retries included; where short leases are renewed, a third of their ttl at most.
+   *
+   * @default 5000
+   */
+  readonly sendTimeoutMs?: number | undefined
+}
+
+const optionNames: OptionNames<PostgresOptions> = {
+  schema: true,
+  unlogged: true,
+  poolSize: true,
+  listen: true,
+  sendTimeoutMs: true,
+}
 
 const poolSizeDefault = 4
 /** No PostgreSQL takes more connections. */
 const poolSizeMax = 262_143
 const sendTimeoutDefaultMs = 5000
-/** How often a driver that is in use forgets keys that are not, and how many at once. */
+/** How often a driver that is in use removes keys that are not, and how many at once. */
 const tidyEveryMs = 600_000
 const keysPerTidying = 10_000
-/** How long to send no notifications once the server has had no room for them. */
+/** How long to send no notifications after the server had no room for them. */
 const mutedMs = 10_000
 
 /**
@@ -71,7 +100,7 @@ const mutedMs = 10_000
  * ```
  */
 export function postgres(source: PostgresSource, options: PostgresOptions = {}): LockDriver {
-  checkOptions(options, postgresNames, 'postgres')
+  checkOptions(options, optionNames, 'postgres')
   return new PostgresDriver(source, options)
 }
 
@@ -81,20 +110,22 @@ class PostgresDriver implements LockDriver {
   readonly #source: PostgresSource
   readonly #options: PostgresOptions
   readonly #sendTimeoutMs: number
-  /** Where this driver listens. Also its name on every claim it makes. */
+  /** The channel on which this driver listens. Stored with every claim that it makes. */
   readonly #channel = `leasehold_${randomBytes(12).toString('hex')}`
-  /** Calls of functions as they read for this schema. */
+  /** Calls of functions, rewritten for this schema. */
   readonly #calls = new Map<string, string>()
   readonly #listeners = new Listeners()
-  readonly #opening = new SingleFlight(() => this.#open())
-  readonly #waiting: WaiterPolling
-  readonly #told = new DeliveredNotifications()
+  readonly #lifecycle = new Lifecycle('This PostgreSQL store', () => this.#open())
+  readonly #polling = new WaiterPolling(
+    () => this.#listener?.hears !== true,
+    () => this.#listeners.gap(),
+  )
+  readonly #order = new NotificationOrder()
+  /** Also while the life cycle has forgotten them, because the schema is to be made anew. */
   #connections: Connections | undefined
-  #listener: Listener | undefined
-  #opened = false
-  #closed = false
+  #listener: ChannelListener | undefined
   #tidiedAt = -Infinity
-  /** The server had no room for notifications. */
+  /** Until then the server is taken to have no room for notifications. */
   #mutedUntil = -Infinity
 
   constructor(source: PostgresSource, options: PostgresOptions) {
@@ -106,15 +137,10 @@ class PostgresDriver implements LockDriver {
       throw new LeaseholdError('INVALID', `poolSize is ${poolSize}. Use a whole number from 1 to ${poolSizeMax}.`)
     }
     this.#sendTimeoutMs = timerMs(options.sendTimeoutMs ?? sendTimeoutDefaultMs, 'sendTimeoutMs')
-    this.#waiting = new WaiterPolling(
-      () => this.#listener?.hears !== true,
-      (key, id) => this.#notify({ key, id }),
-    )
   }
 
   async open(): Promise<void> {
-    this.#refuseIfClosed()
-    await this.#ready()
+    await this.#lifecycle.opened()
   }
 
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
@@ -122,30 +148,30 @@ class PostgresDriver implements LockDriver {
   }
 
   async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     if (requests.length === 0) return []
     return this.#sendBatch(requests, sendTimeoutFor(requests, this.#sendTimeoutMs))
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     const limit = pageLimit(query)
     const sql = 'select leasehold.page($1::text, $2::text, $3::text, $4::integer)::text'
     try {
       const values = [query.key ?? null, query.prefix ?? '', query.after ?? '', limit + 1]
-      return readPage(await this.#persist(sql, values), limit)
+      return readPage(await this.#call(sql, values), limit)
     } catch (error) {
-      throw faultOf(error)
+      throw postgresError(error)
     }
   }
 
   /** Since the tables were created, this copy of them was first seen, or the server started: whichever was last. */
   async dataAgeMs(): Promise<number> {
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     try {
-      return Number(await this.#persist('select leasehold.kept_for_ms()::text', []))
+      return Number(await this.#call('select leasehold.kept_for_ms()::text', []))
     } catch (error) {
-      throw faultOf(error)
+      throw postgresError(error)
     }
   }
 
@@ -154,11 +180,10 @@ class PostgresDriver implements LockDriver {
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    this.#lifecycle.shut()
     this.#listeners.clear()
-    this.#waiting.close()
-    // Whoever was opening meanwhile finds the driver closed; what it has opened by then is closed here.
-    await this.#opening.settled()
+    this.#polling.close()
+    await this.#lifecycle.settled()
     const { connections, listener } = { connections: this.#connections, listener: this.#listener }
     this.#connections = undefined
     this.#listener = undefined
@@ -177,55 +202,50 @@ class PostgresDriver implements LockDriver {
     } catch (error) {
       const leftMs = withinMs - (performance.now() - startedAt)
       if (requests.length > 1 && refusesContent(error) && leftMs > 0) return this.#sendHalves(requests, leftMs)
-      const fault = faultOf(error)
+      const fault = postgresError(error)
       if (error instanceof LeaseholdError || changedNothing(error)) throw fault
       return requests.map(() => ({ state: 'unknown', error: fault }))
     }
     const { statuses, notifications } = readAnswer(text, batch)
-    this.#keepTrack(requests, statuses)
+    this.#noteWaiting(requests, statuses)
     if (notifications.length > 0)
       queueMicrotask(() => notifications.forEach((notification) => this.#notify(notification)))
     this.#tidyNowAndThen()
     return statuses
   }
 
-  /** One request that the server refuses undoes its whole batch: sent by halves, it fails alone. */
+  /** A request that the server refuses undoes its whole batch: sent by halves, it fails alone. */
   async #sendHalves(requests: readonly Request[], withinMs: number): Promise<readonly ClaimStatus[]> {
     const startedAt = performance.now()
     const middle = Math.ceil(requests.length / 2)
     const statuses: ClaimStatus[] = []
-    // One after the other: both may have requests of one key.
+    // One half after the other: both may have requests of one key.
     for (const half of [requests.slice(0, middle), requests.slice(middle)]) {
       try {
         const leftMs = withinMs - (performance.now() - startedAt)
         statuses.push(...(await this.#sendBatch(half, Math.max(1, leftMs))))
       } catch (error) {
-        statuses.push(...half.map((): ClaimStatus => ({ state: 'unknown', error: faultOf(error) })))
+        statuses.push(...half.map((): ClaimStatus => ({ state: 'unknown', error: postgresError(error) })))
       }
     }
     return statuses
   }
 
-  /** A batch whose notifications the server has no room for is sent again without: they are only hints. */
-  async #carryOut({ sql, values }: Batch, withinMs: number): Promise<string> {
+  /** If the server has no room for its notifications, the batch is sent again without: they are only hints. */
+  async #carryOut({ sql, values }: StatementBatch, withinMs: number): Promise<string> {
     const startedAt = performance.now()
-    if (startedAt < this.#mutedUntil) return this.#persist(withoutNotifications(sql), values, withinMs)
+    if (startedAt < this.#mutedUntil) return this.#call(withoutNotifications(sql), values, withinMs)
     try {
-      return await this.#persist(sql, values, withinMs)
+      return await this.#call(sql, values, withinMs)
     } catch (error) {
       if (!isNotifyQueueFull(error)) throw error
       this.#mutedUntil = performance.now() + mutedMs
       const leftMs = withinMs - (performance.now() - startedAt)
-      return this.#persist(withoutNotifications(sql), values, Math.max(1, leftMs))
+      return this.#call(withoutNotifications(sql), values, Math.max(1, leftMs))
     }
   }
 
-  // ---- the way to the database
-
-  async #ready(): Promise<Connections> {
-    if (this.#connections !== undefined && this.#opened) return this.#connections
-    return this.#opening.opened()
-  }
+  // ---- connections
 
   async #open(): Promise<Connections> {
     const poolSize = this.#options.poolSize ?? poolSizeDefault
@@ -233,41 +253,39 @@ class PostgresDriver implements LockDriver {
     try {
       await makeSchema(connections, this.#options, this.#sendTimeoutMs)
     } catch (error) {
-      throw faultOf(error)
+      throw postgresError(error)
     }
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     if (this.#options.listen !== false && this.#listener === undefined) {
-      this.#listener = new Listener({
+      this.#listener = new ChannelListener({
         connections,
         channel: this.#channel,
-        onPayload: (payload) => this.#onNotification(payload),
-        onGap: () => this.#waiting.askAll(),
+        onPayload: (payload) => this.#onPayload(payload),
+        onGap: () => this.#onGap(),
       })
       await this.#listener.start()
     }
-    this.#opened = true
     return connections
   }
 
-  /** Calls a function of ours and gives its answer, again if the database says it was only busy. */
-  #persist(call: string, values: readonly Value[], withinMs = this.#sendTimeoutMs): Promise<string> {
+  /** The answer of a function of ours, called again if the database was only busy. */
+  #call(call: string, values: readonly PgValue[], withinMs = this.#sendTimeoutMs): Promise<string> {
     const sql = this.#inSchema(call)
-    let remade = false
+    let hasReopened = false
     const attempt = async (leftMs: number): Promise<string> => {
-      const connections = this.#opened ? this.#connections : await this.#ready()
-      if (connections === undefined || this.#closed) throw this.#closedError()
+      const connections = this.#lifecycle.current ?? (await this.#lifecycle.opened())
       return connections.ask(sql, values, leftMs)
     }
     return retrying(withinMs, attempt, (error) => {
-      if (!isSchemaMissing(error) || remade) return isWorthRepeating(error)
-      // Somebody dropped the schema: make it anew.
-      remade = true
-      this.#opened = false
+      if (!isSchemaMissing(error) || hasReopened) return isWorthRepeating(error)
+      // Somebody dropped the schema: opening makes it anew.
+      hasReopened = true
+      if (this.#connections !== undefined) this.#lifecycle.forget(this.#connections)
       return true
     })
   }
 
-  /** Lets go of names that are no longer used. Can wait for a quieter moment. */
+  /** Removes keys that are no longer used. Nobody waits for that. */
   #tidyNowAndThen(): void {
     const now = performance.now()
     if (now - this.#tidiedAt < tidyEveryMs) return
@@ -282,45 +300,54 @@ class PostgresDriver implements LockDriver {
     return known
   }
 
-  // ---- news
+  // ---- notifications
 
-  #keepTrack(requests: readonly Request[], statuses: readonly ClaimStatus[]): void {
+  #noteWaiting(requests: readonly Request[], statuses: readonly ClaimStatus[]): void {
+    let [count, ttlMs, isNew] = [0, 0, false]
     for (const [index, request] of requests.entries()) {
-      if (request.op === 'evict') continue
-      const id = request.op === 'claim' ? request.claim.id : request.id
-      const state = statuses[index]?.state
-      if (state === 'waiting') this.#await(keyOf(request), id)
-      else if (state !== 'unknown') this.#waiting.delete(id)
+      const status = statuses[index]
+      if (status?.state !== 'waiting') continue
+      count += 1
+      ttlMs = Math.max(ttlMs, status.ttlMs)
+      isNew ||= request.op === 'claim'
+      this.#order.forget({ key: keyOf(request), id: claimIdOf(request) ?? '' })
     }
-    if (!this.#waiting.isEmpty) this.#listener?.check()
+    if (count > 0) this.#polling.answered(count, ttlMs, isNew)
+    if (this.#polling.mayWait) this.#listener?.check()
   }
 
-  #await(key: string, id: string): void {
-    this.#waiting.add(key, id)
-    this.#told.forget(id)
+  /** Listening has ceased to work, or works again. */
+  #onGap(): void {
+    this.#listeners.gap()
+    this.#polling.restart()
   }
 
-  #onNotification(payload: string): void {
-    // The claim that is meant has a name too long for a notification.
-    if (payload === 'poll') return this.#waiting.askAll()
-    try {
-      this.#notify(readNotification(JSON.parse(payload) as PgNotification))
-    } catch {
-      // Not from us: anybody may send to a channel.
-    }
+  #onPayload(payload: string): void {
+    // The claim that is meant has too long a name for a notification.
+    if (payload === 'poll') return this.#listeners.gap()
+    const notification = readPayload(payload)
+    if (notification !== undefined) this.#notify(notification)
   }
 
-  #notify({ key, id, status }: PgNotification): void {
-    if (status !== undefined && !this.#told.isNew(id, status)) return
-    if (status !== undefined) this.#waiting.delete(id)
-    this.#listeners.notify(key, id, status ?? 'poll')
+  #notify({ key, id, status }: ChannelNotification): void {
+    if (status === undefined || this.#order.isInOrder({ key, id }, status))
+      this.#listeners.notify(key, id, status ?? 'poll')
   }
+}
 
-  #refuseIfClosed(): void {
-    if (this.#closed) throw this.#closedError()
+/** What a URL says, `?schema=locks&poolSize=2&unlogged=true`, and the URL for the client, without that. */
+function optionsInUrl(source: string): { readonly url: string; readonly options: PostgresOptions } {
+  const { url, options } = postgresParameters(source, ['schema', 'poolSize', 'unlogged'])
+  const [schema, poolSize, unlogged] = [options.get('schema'), options.get('poolSize'), options.get('unlogged')]
+  if (unlogged !== undefined && unlogged !== 'true' && unlogged !== 'false') {
+    throw new LeaseholdError('INVALID', `?unlogged=${unlogged} is neither true nor false.`)
   }
-
-  #closedError(): LeaseholdError {
-    return new LeaseholdError('CLOSED', 'This PostgreSQL store has been closed.')
+  return {
+    url,
+    options: {
+      ...(schema !== undefined && { schema }),
+      ...(poolSize !== undefined && { poolSize: Number(poolSize) }),
+      ...(unlogged !== undefined && { unlogged: unlogged === 'true' }),
+    },
   }
 }

@@ -1,7 +1,27 @@
-import { LeaseholdError, messageOf } from '../../core/errors.ts'
-import { InTransaction, TimedOut, NotSent } from './bounds.ts'
+import { messageOf, type LeaseholdError } from '../../core/errors.ts'
+import { CallTimedOut, withTimeout } from '../kit/call-timeout.ts'
+import { explained, explanations, refusedBy, type Explanation } from '../kit/explanation.ts'
 
-/** The five characters by which the server names an error. Undefined: it was not the server that complained. */
+/** The statement never reached the server. */
+export class NotSent extends Error {
+  constructor(cause: unknown) {
+    super(cause instanceof Error ? cause.message : String(cause), { cause })
+  }
+}
+
+/** The statement became part of a transaction that was open on the connection: it counts only if that transaction commits. */
+export class InTransaction extends Error {
+  constructor() {
+    super('The connection was in the middle of a transaction')
+  }
+}
+
+/** Settles as `answer` does, or rejects with {@link CallTimedOut} once `withinMs` have passed. */
+export function answerWithin<Result>(answer: PromiseLike<Result>, withinMs: number): Promise<Result> {
+  return withTimeout(answer, withinMs, (milliseconds) => `The database did not answer within ${milliseconds} ms`)
+}
+
+/** The five characters by which the server names an error. Undefined: the error is not the server's. */
 function sqlState(error: unknown): string | undefined {
   const { code } = (causeOf(error) ?? {}) as { code?: unknown }
   return typeof code === 'string' && /^[0-9A-Z]{5}$/.test(code) && /\d/.test(code) ? code : undefined
@@ -11,28 +31,28 @@ function causeOf(error: unknown): unknown {
   return error instanceof NotSent ? error.cause : error
 }
 
-/** Whether the server itself refused, and lives on. */
+/** Whether the server itself refused, and the connection goes on. */
 function isServerError(error: unknown): boolean {
   const state = sqlState(error)
   return state !== undefined && !endsConnection(state)
 }
 
-/** Whether the connection is as good as before. One that may only read is not: the next may lead to the new primary. */
+/** Whether the connection is as good as before. A read-only one is not: the next may lead to the new primary. */
 export function sparesConnection(error: unknown): boolean {
   return isServerError(error) && !spoilt.has(sqlState(error) ?? '')
 }
 
-/** It may only read; somebody left a failed transaction on it; somebody made it forget the statements prepared on it. */
+/** The connection is read-only, carries a failed transaction, or has forgotten its prepared statements. */
 const spoilt = new Set(['25006', '25P02', '26000'])
 
-/** Shut down, crashed, terminated, silent for too long, or a broken connection. */
+/** The server shut down, crashed or ended the session, or the connection broke. */
 function endsConnection(state: string): boolean {
   return state.startsWith('08') || state.startsWith('57P')
 }
 
 /** Whether the statement surely changed nothing: it never left, or the server rolled it back. */
 export function changedNothing(error: unknown): boolean {
-  // Who terminates a backend may do so after its commit and before its answer.
+  // A backend may be terminated after its commit and before its answer: that is not a refusal.
   return error instanceof NotSent || isServerError(error)
 }
 
@@ -41,17 +61,17 @@ export function isWorthRepeating(error: unknown): boolean {
   return passing.has(sqlState(error) ?? '') || isReplaced(error)
 }
 
-/** Whether somebody put other functions in the place of ours while they ran. The words are the same in every language. */
+/** Whether our functions were replaced while they ran. The words are the same in every language of the server. */
 function isReplaced(error: unknown): boolean {
   return sqlState(error) === 'XX000' && messageOf(causeOf(error)).startsWith('cache lookup failed')
 }
 
-/** Serialization failure, deadlock, a lock or a statement that took too long, no room for a connection, a spoilt one. */
+/** Serialization failure, deadlock, lock timeout, statement timeout, too many connections, or a spoilt connection. */
 const passing = new Set(['40001', '40P01', '55P03', '57014', '53300', '25P02', '26000'])
 
 /**
- * Whether the server refused what a request says: data that it cannot read, a violated index, a limit exceeded, a record that it cannot
- * read. Another request of the same batch may be carried out.
+ * Whether the server refused the content of a request: data or a record that it cannot read, a violated index, an exceeded limit.
+ * The other requests of the batch may be carried out.
  */
 export function refusesContent(error: unknown): boolean {
   return contentClasses.has(sqlState(error)?.slice(0, 2) ?? '') && !isNotifyQueueFull(error)
@@ -59,7 +79,7 @@ export function refusesContent(error: unknown): boolean {
 
 const contentClasses = new Set(['21', '22', '23', '54', 'P0', 'XX'])
 
-/** Whether some session that listens reads nothing, and the server has no room for more notifications. */
+/** Whether the server has no room for more notifications, as a session that listens does not read. */
 export function isNotifyQueueFull(error: unknown): boolean {
   // The word is the same in every language of the server.
   return sqlState(error) === '54000' && messageOf(causeOf(error)).includes('NOTIFY')
@@ -71,53 +91,40 @@ export function isSchemaMissing(error: unknown): boolean {
   return state === '3F000' || state === '42P01' || state === '42883' || state === '42704'
 }
 
-/** Raised by the script that makes a schema, if somebody else has made it meanwhile. */
+/** Raised by the script that makes a schema, if another process has made it meanwhile. */
 export const alreadyMade = 'LH001'
 
-/** Whether somebody else has made the schema meanwhile. */
+/** Whether another process has made the schema meanwhile. */
 export function isAlreadyMade(error: unknown): boolean {
   return sqlState(error) === alreadyMade
 }
 
 /** The error a user sees for whatever went wrong: what happened, and what to do. */
-export function faultOf(error: unknown): LeaseholdError {
-  if (error instanceof LeaseholdError) return error
-  const { reason, advice } = explain(error)
-  return new LeaseholdError('UNAVAILABLE', `PostgreSQL: ${messageOf(error)}. ${advice}`, {
-    reason,
-    cause: causeOf(error),
-  })
-}
-
-interface Explanation {
-  readonly reason: string
-  readonly advice: string
+export function postgresError(error: unknown): LeaseholdError {
+  return explained('PostgreSQL', error, explain, { cause: causeOf(error) })
 }
 
 function explain(error: unknown): Explanation {
-  if (error instanceof TimedOut) return noAnswer
+  if (error instanceof CallTimedOut) return explanations.timedOut
   if (causeOf(error) instanceof InTransaction) return inTransaction
-  if (causeOf(error) instanceof TimedOut) return { reason: 'busy', advice: 'No connection of the pool came free.' }
+  if (causeOf(error) instanceof CallTimedOut) return { reason: 'busy', advice: 'No connection of the pool came free.' }
   const state = sqlState(error)
-  if (state === undefined) return network
-  return byState[state] ?? byClass[state.slice(0, 2)] ?? other
+  if (state === undefined) return explanations.network
+  return byState[state] ?? byClass[state.slice(0, 2)] ?? refusedBy('postgres')
 }
 
-const network: Explanation = { reason: 'network', advice: 'Locks that are held live on until their ttl ends.' }
-const noAnswer: Explanation = { reason: 'no-answer', advice: 'What was asked may or may not have been done.' }
 const inTransaction: Explanation = {
   reason: 'configuration',
   advice: 'A lock counts only once it is committed: let no transaction stay open on a connection that locks use too.',
 }
-const other: Explanation = { reason: 'postgres', advice: 'Nothing was changed.' }
 const busy: Explanation = { reason: 'busy', advice: 'The database is busy; try again.' }
 
-/** What the server calls it, where the class alone does not say enough. */
+/** By the server's code, where the class alone does not say enough. */
 const byState: Readonly<Record<string, Explanation>> = {
   '25006': { reason: 'read-only', advice: 'This is a standby or read-only: connect to the primary.' },
   '42501': { reason: 'auth', advice: 'Grant this user the rights on the schema, or run the DDL as its owner.' },
   '3D000': { reason: 'configuration', advice: 'There is no such database.' },
-  '53100': { reason: 'full', advice: 'The disk is full. Make room; locks that are held live on until their ttl ends.' },
+  '53100': explanations.diskFull,
   '53200': busy,
   '53300': { reason: 'busy', advice: 'The server takes no more connections; raise max_connections or use a pooler.' },
   '54000': {
@@ -129,10 +136,10 @@ const byState: Readonly<Record<string, Explanation>> = {
 }
 
 const byClass: Readonly<Record<string, Explanation>> = {
-  '08': network,
+  '08': explanations.network,
   '22': { reason: 'postgres', advice: 'Nothing was changed. A name, number or text of the request cannot be stored.' },
-  '28': { reason: 'auth', advice: 'The server did not accept the user or password.' },
+  '28': explanations.badLogin,
   '40': busy,
-  '57': network,
+  '57': explanations.network,
   '58': { reason: 'io', advice: 'The server could not read or write its files.' },
 }

@@ -1,45 +1,47 @@
-import type { Connections, Ear } from './connections.ts'
-import type { ClaimStatus } from '../../core/contract/driver.ts'
+import type { Claim, ClaimStatus } from '../../core/contract/driver.ts'
+import { claimName } from '../../core/contract/requests.ts'
+import type { Backoff } from '../../core/time/backoff.ts'
+import { Reconnector } from '../kit/reconnector.ts'
+import type { Connections, ListeningConnection } from './connections.ts'
 
-export interface ListenerOptions {
+/** What a {@link ChannelListener} needs. */
+export interface ChannelListenerOptions {
   readonly connections: Connections
   readonly channel: string
-  /** Passes on what arrived, except our own probes. */
+  /** Receives every payload, except our own probes. */
   readonly onPayload: (payload: string) => void
-  /** Listening works again after it did not: news in between was missed. */
+  /** Listening has ceased to work, or works again: notifications may have been lost. */
   readonly onGap: () => void
 }
 
-/** How long a probe may take before we count as deaf. */
+/** How long a probe may take before the listener counts as deaf. */
 const probeMs = 1000
-/** How often to make sure, while somebody waits for news. */
+/** How often to probe, while a claim waits for notifications. */
 const probeEveryMs = 10_000
-const retryMinMs = 250
-const retryMaxMs = 30_000
+const reconnecting: Backoff = { attempts: Infinity, minMs: 250, maxMs: 30_000, factor: 2, jitter: 0 }
 
 const probe = 'probe'
 
 /**
- * Hears what is sent to one channel, and knows whether it does: a notification of its own must come back. Behind a pooler
- * in transaction mode none ever does; a connection may die without a word. It then tries again by and by.
+ * Listens to one channel, and knows whether that works: a notification of its own must come back. Behind a pooler in transaction
+ * mode none ever does; a connection may die without a word. The listener is then deaf, and connects again with growing pauses.
  */
-export class Listener {
-  readonly #options: ListenerOptions
-  #ear: Ear | undefined
+export class ChannelListener {
+  readonly #options: ChannelListenerOptions
+  readonly #reconnector = new Reconnector({ backoff: reconnecting, attempt: () => void this.#startAgain() })
+  #connection: ListeningConnection | undefined
   #hears = false
   #closed = false
-  #retryMs = retryMinMs
-  #retry: NodeJS.Timeout | undefined
-  #probeArrived: (() => void) | undefined
-  #provenAt = 0
-  /** A session that was given up may still hear for a while, and its successor the same. */
+  #onProbe: (() => void) | undefined
+  #probedAt = 0
+  /** Counts connections: one that was given up may still hear for a while, and its successor hears the same. */
   #attempt = 0
 
-  constructor(options: ListenerOptions) {
+  constructor(options: ChannelListenerOptions) {
     this.#options = options
   }
 
-  /** Whether news arrives, as far as is known. */
+  /** Whether notifications arrive, as far as is known. */
   get hears(): boolean {
     return this.#hears
   }
@@ -48,41 +50,41 @@ export class Listener {
   async start(): Promise<void> {
     const { connections, channel } = this.#options
     const attempt = (this.#attempt += 1)
-    // Not known before it listens: a session that ends earlier is found out by the probe.
-    let ear: Ear | undefined
+    // Undefined until it listens: if the connection ends before that, the probe finds out.
+    let connection: ListeningConnection | undefined
     try {
-      ear = await connections.listen(
+      connection = await connections.listen(
         channel,
-        (payload) => attempt === this.#attempt && this.#onNotification(payload),
-        () => this.#lost(ear),
+        (payload) => attempt === this.#attempt && this.#onPayload(payload),
+        () => this.#lost(connection),
       )
-      this.#ear = ear
-      if (this.#closed) return await this.#shut()
+      this.#connection = connection
+      if (this.#closed) return await this.#disconnect()
       this.#hears = await this.#probe()
     } catch {
       this.#hears = false
     }
     if (this.#closed) return
-    if (this.#hears) this.#retryMs = retryMinMs
+    if (this.#hears) this.#reconnector.succeeded()
     else await this.#giveUpForNow()
   }
 
-  /** Makes sure now and then that news still arrives. Cheap enough to be called with every send. */
+  /** Probes now and then whether notifications still arrive. Cheap enough to be called with every send. */
   check(): void {
-    if (!this.#hears || performance.now() - this.#provenAt < probeEveryMs) return
-    this.#provenAt = performance.now()
-    void this.#makeSure()
+    if (!this.#hears || performance.now() - this.#probedAt < probeEveryMs) return
+    this.#probedAt = performance.now()
+    void this.#checkNow()
   }
 
   async close(): Promise<void> {
     this.#closed = true
     this.#hears = false
-    this.#probeArrived?.()
-    clearTimeout(this.#retry)
-    await this.#shut()
+    this.#onProbe?.()
+    this.#reconnector.close()
+    await this.#disconnect()
   }
 
-  async #makeSure(): Promise<void> {
+  async #checkNow(): Promise<void> {
     const hears = await this.#probe()
     if (!hears && !this.#closed && this.#hears) await this.#giveUpForNow()
   }
@@ -91,40 +93,40 @@ export class Listener {
   async #probe(): Promise<boolean> {
     const { connections, channel } = this.#options
     let timer: NodeJS.Timeout | undefined
-    const onPayload = new Promise<boolean>((resolve) => {
-      this.#probeArrived = () => resolve(true)
+    const arrived = new Promise<boolean>((resolve) => {
+      this.#onProbe = () => resolve(true)
       timer = setTimeout(() => resolve(false), probeMs).unref()
     })
     try {
       await connections.query('select pg_notify($1, $2)', [channel, probe], probeMs)
-      return await onPayload
+      return await arrived
     } catch {
       return false
     } finally {
       clearTimeout(timer)
-      this.#probeArrived = undefined
-      this.#provenAt = performance.now()
+      this.#onProbe = undefined
+      this.#probedAt = performance.now()
     }
   }
 
-  #onNotification(payload: string): void {
-    if (payload === probe) this.#probeArrived?.()
+  #onPayload(payload: string): void {
+    if (payload === probe) this.#onProbe?.()
     else this.#options.onPayload(payload)
   }
 
-  #lost(ear: Ear | undefined): void {
-    if (this.#closed || ear === undefined || this.#ear !== ear) return
-    this.#ear = undefined
+  #lost(connection: ListeningConnection | undefined): void {
+    if (this.#closed || connection === undefined || this.#connection !== connection) return
+    this.#connection = undefined
     void this.#giveUpForNow()
   }
 
   async #giveUpForNow(): Promise<void> {
+    const heard = this.#hears
     this.#hears = false
     this.#attempt += 1
-    clearTimeout(this.#retry)
-    this.#retry = setTimeout(() => void this.#startAgain(), this.#retryMs).unref()
-    this.#retryMs = Math.min(this.#retryMs * 2, retryMaxMs)
-    await this.#shut()
+    this.#reconnector.failed()
+    if (heard) this.#options.onGap()
+    await this.#disconnect()
   }
 
   async #startAgain(): Promise<void> {
@@ -132,13 +134,13 @@ export class Listener {
     if (this.#hears) this.#options.onGap()
   }
 
-  async #shut(): Promise<void> {
-    const ear = this.#ear
-    this.#ear = undefined
+  async #disconnect(): Promise<void> {
+    const connection = this.#connection
+    this.#connection = undefined
     try {
-      await ear?.close()
+      await connection?.close()
     } catch {
-      // It was gone already.
+      // The connection was gone already.
     }
   }
 }
@@ -147,26 +149,27 @@ export class Listener {
 const claimsMax = 1000
 
 /**
- * What was last told of claims. News comes by two ways, with answers and as notifications, and may overtake itself; a
- * status only moves on, so what comes late is told by what it says.
+ * The order of the notifications of each claim. They come by two ways, with answers and over the channel, so one may overtake
+ * another; as a status only moves on, its state tells which is the later.
  */
-export class DeliveredNotifications {
-  readonly #lastRank = new Map<string, number>()
+export class NotificationOrder {
+  readonly #lastRanks = new Map<string, number>()
 
-  /** Notes the news. False: something later has been told of the claim. */
-  isNew(id: string, status: ClaimStatus): boolean {
+  /** Notes a notification. False: a later one of that claim has been noted. */
+  isInOrder(claim: Pick<Claim, 'key' | 'id'>, status: ClaimStatus): boolean {
+    const name = claimName(claim)
     const rank = rankOf(status)
-    if (rank < (this.#lastRank.get(id) ?? 0)) return false
-    this.#lastRank.delete(id)
-    this.#lastRank.set(id, rank)
-    const [oldest] = this.#lastRank.keys()
-    if (this.#lastRank.size > claimsMax && oldest !== undefined) this.#lastRank.delete(oldest)
+    if (rank < (this.#lastRanks.get(name) ?? 0)) return false
+    this.#lastRanks.delete(name)
+    this.#lastRanks.set(name, rank)
+    const [oldest] = this.#lastRanks.keys()
+    if (this.#lastRanks.size > claimsMax && oldest !== undefined) this.#lastRanks.delete(oldest)
     return true
   }
 
-  /** The claim waits: whatever was told of it was of an earlier life. */
-  forget(id: string): void {
-    this.#lastRank.delete(id)
+  /** The claim waits: what was noted of it is from before it was sent again. */
+  forget(claim: Pick<Claim, 'key' | 'id'>): void {
+    if (this.#lastRanks.size > 0) this.#lastRanks.delete(claimName(claim))
   }
 }
 

@@ -1,12 +1,12 @@
-import { within } from './bounds.ts'
-import type { Row } from './connections.ts'
+import { answerWithin } from './faults.ts'
+import type { PgRow } from './connections.ts'
 
-/** How long a server may take to hear a goodbye. */
-const goodbyeMs = 1000
+/** How long a server may take to end a connection. */
+const endMs = 1000
 
-/** What we use of a `Client` of pg. It must be connected. */
+/** The part of a `Client` of pg that is used here. It must be connected. */
 export interface PgClient {
-  query(query: { text: string; values?: unknown[]; name?: string }): Promise<{ rows: Row[] }>
+  query(query: { text: string; values?: unknown[]; name?: string }): Promise<{ rows: PgRow[] }>
   connect(): Promise<unknown>
   end(): Promise<void>
 }
@@ -16,51 +16,51 @@ export interface PgPoolClient extends PgClient {
   release(destroy?: boolean): void
 }
 
-/** What we use of a `Pool` of pg. */
+/** The part of a `Pool` of pg that is used here. */
 export interface PgPool {
   connect(): Promise<PgPoolClient>
   end(): Promise<void>
   readonly totalCount: number
 }
 
-/** Clients and pools of pg tell what happens to them by events. */
+/** Clients and pools of pg are event emitters. */
 interface Emitter {
   on(event: 'error' | 'end' | 'notification', listener: (value: never) => void): unknown
   removeListener(event: 'error' | 'end' | 'notification', listener: (value: never) => void): unknown
 }
 
-/** @internal */
+/** The events of a client or pool. @internal */
 export function eventsOf(source: PgClient | PgPool): Emitter {
   return source as unknown as Emitter
 }
 
-/** @internal */
+/** Whether a source is a `Pool` of pg. @internal */
 export function isPgPool(source: object): source is PgPool {
   return 'totalCount' in source && 'connect' in source
 }
 
-/** @internal */
+/** Whether a source is a `Client` of pg. @internal */
 export function isPgClient(source: object): source is PgClient {
   return 'query' in source && 'connect' in source && !('release' in source)
 }
 
-/** Ends a client's connection, also to a server that has fallen silent. Never rejects. @internal */
-export async function part(client: PgClient): Promise<void> {
-  // A client waits for ever for the other side to hang up.
-  await within(client.end(), goodbyeMs).catch(() => hangUp(client))
+/** Ends a client's connection, also if the server no longer answers. Never rejects. @internal */
+export async function disconnect(client: PgClient): Promise<void> {
+  // A client would wait for ever for the server to close its side.
+  await answerWithin(client.end(), endMs).catch(() => destroySocket(client))
 }
 
-/** Ends a connection without a word. @internal */
-export function hangUp(client: PgClient): void {
+/** Destroys a client's socket. @internal */
+export function destroySocket(client: PgClient): void {
   const { connection } = client as { connection?: { stream?: { destroy?(): void } } }
   connection?.stream?.destroy?.()
 }
 
-/** Whether a transaction is under way on the connection, as the server said with its last answer. Older clients do not tell. @internal */
+/** Whether a transaction is open on the connection, by the server's last answer. Older versions of pg do not say. @internal */
 export function isInTransaction(client: PgClient): boolean {
   const status = (client as { getTransactionStatus?(): string | null }).getTransactionStatus?.()
   return status === 'T' || status === 'E'
 }
 
-/** Listens to errors that are dealt with elsewhere: unheard, they would end the process. @internal */
+/** Listens to errors that are handled elsewhere: without a listener they would end the process. @internal */
 export function ignore(): void {}

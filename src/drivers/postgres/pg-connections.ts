@@ -1,17 +1,27 @@
 import { createHash } from 'node:crypto'
-import { TimedOut, NotSent, within, InTransaction } from './bounds.ts'
-import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
-import { eventsOf, hangUp, ignore, isPgPool, part, type PgClient, type PgPool, isInTransaction } from './pg-client.ts'
+import { CallTimedOut } from '../kit/call-timeout.ts'
+import { InTransaction, NotSent, answerWithin } from './faults.ts'
+import type { Connections, ListeningConnection, PinnedConnection, PgRow, PgValue } from './connections.ts'
+import {
+  eventsOf,
+  destroySocket,
+  ignore,
+  isPgPool,
+  disconnect,
+  type PgClient,
+  type PgPool,
+  isInTransaction,
+} from './pg-client.ts'
 import { PooledClients } from './pooled-clients.ts'
 import { ask } from './pg-statement.ts'
 
-/** A `pg` Pool also says how to connect once more, outside of it. */
-interface PoolPlan {
+/** How a `pg` Pool connects: its class of clients, and their options. */
+interface PoolSetup {
   readonly Client: new (options: unknown) => PgClient
   readonly options: Readonly<Record<string, unknown>>
 }
 
-interface Notification {
+interface PgNotification {
   readonly channel: string
   readonly payload?: string
 }
@@ -26,7 +36,7 @@ export class PgConnections implements Connections {
   readonly #source: PgPool | PgClient
   readonly #owned: boolean
   readonly #clients: PooledClients | SerialClient
-  /** Statements are prepared by name unless something stands between us and the server that may forget them. */
+  /** Statements are prepared by name, unless a pooler may forget them. Undefined: not known yet. */
   #prepares: boolean | undefined
 
   constructor(source: PgPool | PgClient, owned: boolean) {
@@ -37,14 +47,14 @@ export class PgConnections implements Connections {
     eventsOf(source).on('error', ignore)
   }
 
-  query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]> {
+  query(text: string, values: readonly PgValue[], withinMs: number): Promise<readonly PgRow[]> {
     return this.#clients.use(withinMs, async (client: PgClient) => {
       const name = (await this.#preparesOn(client)) ? nameOf(text) : undefined
       return (await client.query({ text, values: [...values], ...(name !== undefined && { name }) })).rows
     })
   }
 
-  ask(text: string, values: readonly Value[], withinMs: number): Promise<string> {
+  ask(text: string, values: readonly PgValue[], withinMs: number): Promise<string> {
     return this.#clients.use(withinMs, (client: PgClient) =>
       this.#prepares === undefined
         ? this.#preparesOn(client).then((prepares) => ask(client, text, values, prepares ? nameOf(text) : undefined))
@@ -56,62 +66,66 @@ export class PgConnections implements Connections {
     await this.#clients.use(withinMs, (client: PgClient) => client.query({ text }))
   }
 
-  async listen(channel: string, onPayload: (payload: string) => void, lost: () => void): Promise<Ear> {
-    const onNotification = ({ channel: name, payload }: Notification): void => {
+  async listen(
+    channel: string,
+    onPayload: (payload: string) => void,
+    onLost: () => void,
+  ): Promise<ListeningConnection> {
+    const onNotification = ({ channel: name, payload }: PgNotification): void => {
       if (name === channel) onPayload(payload ?? '')
     }
     const source = this.#source
     if (isPgPool(source)) {
-      const client = await this.#connectApart(lost)
+      const client = await this.#connectApart(onLost)
       eventsOf(client).on('notification', onNotification)
       try {
-        await within(client.query({ text: `listen ${channel}` }), listenMs)
+        await answerWithin(client.query({ text: `listen ${channel}` }), listenMs)
       } catch (error) {
-        await part(client)
+        await disconnect(client)
         throw error
       }
-      return { close: () => part(client) }
+      return { close: () => disconnect(client) }
     }
     const events = eventsOf(source)
-    const deafen = (): void => {
+    const stopListening = (): void => {
       events.removeListener('notification', onNotification)
-      events.removeListener('end', lost)
+      events.removeListener('end', onLost)
     }
     events.on('notification', onNotification)
-    events.on('end', lost)
+    events.on('end', onLost)
     try {
       await this.script(`listen ${channel}`, listenMs)
     } catch (error) {
-      deafen()
+      stopListening()
       throw error
     }
     return {
       close: async () => {
-        deafen()
+        stopListening()
         await this.script(`unlisten ${channel}`, listenMs)
       },
     }
   }
 
-  async pin(lost: () => void): Promise<Pinned> {
+  async pin(onLost: () => void): Promise<PinnedConnection> {
     if (!isPgPool(this.#source)) throw new NotSent(new Error('One client cannot be shared with session locks'))
-    const client = await this.#connectApart(lost)
+    const client = await this.#connectApart(onLost)
     const inTime = async <Result>(work: Promise<Result>, withinMs: number): Promise<Result> => {
       try {
-        return await within(work, withinMs)
+        return await answerWithin(work, withinMs)
       } catch (error) {
-        if (error instanceof TimedOut) hangUp(client)
+        if (error instanceof CallTimedOut) destroySocket(client)
         throw error
       }
     }
     return {
       async query(text, values, withinMs) {
-        // Without values it may be the very question whether there is a pooler, which would forget names.
+        // A statement without values may be the one that finds out a pooler, which would forget names.
         const query = { text, values: [...values], ...(values.length > 0 && { name: nameOf(text) }) }
         return (await inTime(client.query(query), withinMs)).rows
       },
       ask: (text, values, withinMs) => inTime(ask(client, text, values, nameOf(text)), withinMs),
-      close: () => part(client),
+      close: () => disconnect(client),
     }
   }
 
@@ -124,26 +138,26 @@ export class PgConnections implements Connections {
     return (this.#prepares ??= await isDirect(client))
   }
 
-  /** A connection beside the pool: the pool may be as small as one. */
-  async #connectApart(lost: () => void): Promise<PgClient> {
-    const { Client, options } = this.#source as unknown as PoolPlan
+  /** Connects beside the pool, which may have one connection only. */
+  async #connectApart(onLost: () => void): Promise<PgClient> {
+    const { Client, options } = this.#source as unknown as PoolSetup
     const client = new Client({ ...options, password: options['password'], keepAlive: true })
     const events = eventsOf(client)
     events.on('error', ignore)
-    events.on('end', lost)
+    events.on('end', onLost)
     try {
-      await within(client.connect(), Number(options['connectionTimeoutMillis']) || connectMs)
+      await answerWithin(client.connect(), Number(options['connectionTimeoutMillis']) || connectMs)
     } catch (error) {
-      events.removeListener('end', lost)
-      hangUp(client)
-      // Told as what it is: the network, and not a pool that is used up.
-      throw new NotSent(error instanceof TimedOut ? new Error('No connection was made in time') : error)
+      events.removeListener('end', onLost)
+      destroySocket(client)
+      // Not as a timeout, which would be explained as a pool that is used up.
+      throw new NotSent(error instanceof CallTimedOut ? new Error('No connection was made in time') : error)
     }
     return client
   }
 }
 
-/** Whether the server at the other end is the one that answers: a pooler would give a number of its own. */
+/** Whether the client is connected to the server itself: a pooler announces a process id of its own. */
 async function isDirect(client: PgClient): Promise<boolean> {
   const processId = processIdOf(client)
   const { rows } = await client.query({ text: 'select pg_backend_pid() as "processId"' })
@@ -157,7 +171,7 @@ function processIdOf(client: PgClient): number | undefined {
 
 const names = new Map<string, string>()
 
-/** A name for a prepared statement, made of its text: another copy of this package may use the same connection. */
+/** A name for a prepared statement, made of its text, as another copy of this package may use the same connection. */
 function nameOf(text: string): string {
   let name = names.get(text)
   if (name === undefined) {
@@ -167,8 +181,8 @@ function nameOf(text: string): string {
   return name
 }
 
-/** A single client for all requests. They take turns: pg no longer wants a statement before the last is answered. */
-export class SerialClient {
+/** One client for all requests, one after the other: pg wants no statement before the last is answered. */
+class SerialClient {
   readonly #client: PgClient
   /** Never rejects. */
   #turn: Promise<unknown> = Promise.resolve()
@@ -177,24 +191,24 @@ export class SerialClient {
     this.#client = client
   }
 
-  /** Throws {@link NotSent} if its turn did not come in time. */
+  /** Throws {@link NotSent} if the turn of `work` did not come in time. */
   async use<Result>(withinMs: number, work: (client: PgClient) => Promise<Result>): Promise<Result> {
-    const request = { begun: false, givenUp: false }
+    const turn = { begun: false, givenUp: false }
     const before = this.#turn
     const result = (async () => {
       await before
-      if (request.givenUp) throw new Error('The request was given up before its turn')
-      request.begun = true
+      if (turn.givenUp) throw new Error('The request was given up before its turn')
+      turn.begun = true
       const answer = await work(this.#client)
       if (isInTransaction(this.#client)) throw new InTransaction()
       return answer
     })()
     this.#turn = Promise.allSettled([result])
     try {
-      return await within(result, withinMs)
+      return await answerWithin(result, withinMs)
     } catch (error) {
-      if (request.begun) throw error
-      request.givenUp = true
+      if (turn.begun) throw error
+      turn.givenUp = true
       throw new NotSent(error)
     }
   }

@@ -1,12 +1,12 @@
-import type { Value } from './connections.ts'
+import type { PgValue } from './connections.ts'
 import type { PgClient } from './pg-client.ts'
 
-/** The connection inside a `Client` of pg, as it shows itself to packages that bring statements of their own. */
+/** The connection inside a `Client` of pg, as pg shows it to packages that bring statements of their own. */
 interface PgConnection {
   readonly stream: { cork?(): void; uncork?(): void }
   readonly parsedStatements: Readonly<Record<string, string | undefined>>
   parse(statement: { readonly name: string; readonly text: string }): void
-  bind(values: { readonly statement: string; readonly values: readonly Value[]; valueMapper: typeof asText }): void
+  bind(values: { readonly statement: string; readonly values: readonly PgValue[]; valueMapper: typeof asText }): void
   execute(portal: { readonly portal: string }): void
   sync(): void
 }
@@ -14,19 +14,19 @@ interface PgConnection {
 type Done = (error: Error | null, answer?: string) => void
 
 /**
- * A statement that answers with one text. pg lets others bring statements (as pg-cursor does); this one asks for no
- * description of its row and parses none, which spares a quarter of what a statement costs the client.
+ * A statement that answers one text. pg lets packages bring statements of their own (pg-cursor does); this one asks for no
+ * description of its row and parses none, which spares a quarter of the client's cost of a statement.
  */
 class PgStatement {
-  /** Read by pg when the statement has been parsed. */
+  /** pg reads it when the statement has been parsed. */
   readonly name: string
   readonly text: string
-  /** Wrapped by pg if the client has a `query_timeout`. */
+  /** pg wraps it if the client has a `query_timeout`. */
   callback: Done
-  readonly #values: readonly Value[]
+  readonly #values: readonly PgValue[]
   #answer: string | undefined
 
-  constructor(name: string, text: string, values: readonly Value[], done: Done) {
+  constructor(name: string, text: string, values: readonly PgValue[], done: Done) {
     this.name = name
     this.text = text
     this.callback = done
@@ -35,7 +35,7 @@ class PgStatement {
 
   submit(connection: PgConnection): null {
     const { name, text } = this
-    // In one write: each would be a packet of its own.
+    // In one write: each message would be a packet of its own.
     connection.stream.cork?.()
     try {
       if (name === '' || connection.parsedStatements[name] === undefined) connection.parse({ name, text })
@@ -60,28 +60,28 @@ class PgStatement {
     this.callback(null, this.#answer)
   }
 
-  // What else pg may tell.
+  // Other events that pg calls.
   handleCommandComplete(): void {}
   handleEmptyQuery(): void {}
   handlePortalSuspended(): void {}
   handleRowDescription(): void {}
 }
 
-function asText(value: Value): string | null {
+function asText(value: PgValue): string | null {
   return value === null || typeof value === 'string' ? value : String(value)
 }
 
-/** What a statement answers in the first column of its only row. Under a name it is parsed once a connection. */
+/** The text in the first column of the only row that a statement answers. Under a name it is parsed once a connection. */
 export function ask(
   client: PgClient,
   text: string,
-  values: readonly Value[],
+  values: readonly PgValue[],
   name: string | undefined,
 ): Promise<string> {
   return takesStatements(client) ? submit(client, text, values, name ?? '') : query(client, text, values, name)
 }
 
-function submit(client: PgClient, text: string, values: readonly Value[], name: string): Promise<string> {
+function submit(client: PgClient, text: string, values: readonly PgValue[], name: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const statement = new PgStatement(name, text, values, (error, answer = '') => {
       if (error === null) resolve(answer)
@@ -94,14 +94,14 @@ function submit(client: PgClient, text: string, values: readonly Value[], name: 
 async function query(
   client: PgClient,
   text: string,
-  values: readonly Value[],
+  values: readonly PgValue[],
   name: string | undefined,
 ): Promise<string> {
   const { rows } = await client.query({ text, values: [...values], ...(name !== undefined && { name }) })
   return (Object.values(rows[0] ?? {})[0] ?? '') as string
 }
 
-/** Not the native binding, nor a client that sends statements before earlier ones are answered. */
+/** Whether pg takes such a statement: the native binding does not, nor a client that pipelines. */
 function takesStatements(client: PgClient): boolean {
   const { connection, pipeline } = client as { connection?: Partial<PgConnection>; pipeline?: boolean }
   return connection?.parsedStatements !== undefined && pipeline !== true

@@ -1,9 +1,9 @@
-import { InTransaction, TimedOut, NotSent, within } from './bounds.ts'
-import { sparesConnection } from './faults.ts'
+import { CallTimedOut } from '../kit/call-timeout.ts'
+import { answerWithin, InTransaction, NotSent, sparesConnection } from './faults.ts'
 import { eventsOf, ignore, isInTransaction, type PgPool, type PgPoolClient } from './pg-client.ts'
 
-/** A pool whose clients may be kept from letting a process end, and that counts who waits for one. */
-interface Details {
+/** A pool that counts the callers that wait for a client. */
+interface CountingPool {
   readonly waitingCount: number
 }
 
@@ -12,12 +12,12 @@ interface Kept {
   readonly since: number
 }
 
-/** A connection that nobody used for so long may have been forgotten by whatever stands between. */
+/** A firewall or proxy may have dropped a connection that was idle for so long. */
 const keptMaxMs = 30_000
 
 /**
- * Clients on loan from a pool. From a pool of our own they are kept for the next request, as borrowing costs as much as
- * a short statement; from a user's pool none is kept a moment longer than needed.
+ * Clients borrowed from a pool. Those of a pool of our own are kept for the next request, as borrowing costs as much as a short
+ * statement; those of a user's pool go back at once.
  */
 export class PooledClients {
   readonly #pool: PgPool
@@ -36,22 +36,22 @@ export class PooledClients {
     const startedAt = performance.now()
     const client = this.#take() ?? (await this.#borrow(withinMs))
     try {
-      const result = await within(work(client), Math.max(1, withinMs - (performance.now() - startedAt)))
-      // Whoever left it open, it ends with the connection, and what was done in it is undone.
+      const result = await answerWithin(work(client), Math.max(1, withinMs - (performance.now() - startedAt)))
+      // A transaction that was left open ends with the connection, and undoes the statement.
       if (isInTransaction(client)) throw new NotSent(new InTransaction())
       this.#putBack(client)
       return result
     } catch (error) {
-      // A connection that did not answer may answer the wrong question later.
+      // A connection that did not answer in time may give that answer to the next statement.
       if (sparesConnection(error)) this.#putBack(client)
       else this.#giveBack(client, true)
-      // Whatever cut that one off may have cut off those that were idle: a renewal has no time to try each.
-      if (error instanceof TimedOut) this.#giveBackKept(true)
+      // What cut this connection off may have cut off the idle ones: a renewal has no time to try each.
+      if (error instanceof CallTimedOut) this.#giveBackKept(true)
       throw error
     }
   }
 
-  /** Gives back all that is kept. */
+  /** Gives back all clients that are kept. */
   close(): void {
     this.#closed = true
     this.#giveBackKept(false)
@@ -72,11 +72,11 @@ export class PooledClients {
   async #borrow(withinMs: number): Promise<PgPoolClient> {
     const borrowing = this.#pool.connect()
     try {
-      const client = await within(borrowing, withinMs)
+      const client = await answerWithin(borrowing, withinMs)
       eventsOf(client).on('error', ignore)
       return client
     } catch (error) {
-      // Should it come after all, it belongs to the pool.
+      // If the client comes after all, it goes back to the pool.
       borrowing.then(
         (client) => client.release(),
         () => {},
@@ -86,7 +86,7 @@ export class PooledClients {
   }
 
   #putBack(client: PgPoolClient): void {
-    const isWanted = (this.#pool as unknown as Details).waitingCount > 0
+    const isWanted = (this.#pool as unknown as CountingPool).waitingCount > 0
     if (!this.#keeps || this.#closed || isWanted) return this.#giveBack(client, false)
     this.#watch(client)
     // Idle connections do not keep a process from ending.
@@ -103,7 +103,7 @@ export class PooledClients {
     client.release(destroy)
   }
 
-  /** A client that ends while it is kept is not lent again. */
+  /** Drops a client that ends while it is kept. */
   #watch(client: PgPoolClient): void {
     if (this.#watched.has(client)) return
     this.#watched.add(client)
@@ -118,7 +118,8 @@ export class PooledClients {
   }
 }
 
-function keepProcess(client: PgPoolClient, wanted: boolean): void {
+/** Whether the client's connection keeps the process from ending. */
+function keepProcess(client: PgPoolClient, keeps: boolean): void {
   const { ref, unref } = client as { ref?: () => void; unref?: () => void }
-  ;(wanted ? ref : unref)?.call(client)
+  ;(keeps ? ref : unref)?.call(client)
 }

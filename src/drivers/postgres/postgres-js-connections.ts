@@ -1,20 +1,21 @@
 import { loadFirst, type OptionalPackage } from '../../core/machine/optional-package.ts'
-import { TimedOut, NotSent, within } from './bounds.ts'
-import type { Connections, Ear, Pinned, Row, Value } from './connections.ts'
+import { CallTimedOut } from '../kit/call-timeout.ts'
+import { NotSent, answerWithin } from './faults.ts'
+import type { Connections, ListeningConnection, PinnedConnection, PgRow, PgValue } from './connections.ts'
 
-/** A statement that was sent, or waits to be. */
-type Pending = Promise<readonly Row[]> & {
+/** A statement that was sent, or waits to be sent. */
+type Pending = Promise<readonly PgRow[]> & {
   cancel(): void
-  /** What `cancel` calls, without a look at the promise that comes back: it is rejected if the server cannot be reached. */
+  /** `cancel` calls it and ignores its promise, which is rejected if the server cannot be reached. */
   canceller?: ((statement: Pending) => unknown) | null
 }
 
 /** The package, in the versions that fit. @internal */
 export const postgresJs: OptionalPackage<'postgres'> = { name: 'postgres', fits: ['3.4'] }
 
-/** What we use of an instance of `postgres`. */
+/** The part of an instance of `postgres` that is used here. */
 export interface PostgresJs {
-  unsafe(text: string, values?: never[], options?: { prepare?: boolean }): PromiseLike<readonly Row[]>
+  unsafe(text: string, values?: never[], options?: { prepare?: boolean }): PromiseLike<readonly PgRow[]>
   listen(channel: string, onPayload: (payload: string) => void): Promise<{ readonly unlisten: () => Promise<void> }>
   end(options?: { timeout?: number }): Promise<void>
   readonly options: {
@@ -24,23 +25,23 @@ export interface PostgresJs {
   }
 }
 
-/** @internal */
+/** Whether a source is an instance of `postgres`. @internal */
 export function isPostgresJs(source: unknown): source is PostgresJs {
   return typeof source === 'function' && 'unsafe' in source && 'listen' in source
 }
 
-/** How long it may take to begin to listen, and to end it. */
+/** How long it may take to begin and to end listening. */
 const listenMs = 5000
-const goodbyeMs = 1000
-/** How long an instance that was replaced may go on with what it was asked for, in seconds. */
+const unlistenMs = 1000
+/** How long an instance that was replaced may finish its statements, in seconds. */
 const replacedSeconds = 5
-/** Connections of an instance in the place of one that was handed in. */
-const spareMax = 4
+/** The most connections of an instance that replaces another. */
+const replacementMax = 4
 
 /** Codes of `postgres` for connections that were never made. */
 const neverConnected = new Set(['CONNECT_TIMEOUT', 'CONNECTION_ENDED', 'ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN'])
 
-/** For another instance beside the one that was given. */
+/** The package, for instances beside the one that was given. */
 async function loadPostgresJs(): Promise<typeof import('postgres')> {
   const { module } = await loadFirst('Another connection of postgres.js', [postgresJs])
   return (module as { readonly default: typeof import('postgres') }).default
@@ -50,7 +51,7 @@ async function loadPostgresJs(): Promise<typeof import('postgres')> {
 export class PostgresJsConnections implements Connections {
   readonly #given: PostgresJs
   readonly #owned: boolean
-  /** What was given, or what took its place. */
+  /** The instance that was given, or that replaced it. */
   #sql: PostgresJs
   #closed = false
 
@@ -60,11 +61,11 @@ export class PostgresJsConnections implements Connections {
     this.#owned = owned
   }
 
-  ask(text: string, values: readonly Value[], withinMs: number): Promise<string> {
+  ask(text: string, values: readonly PgValue[], withinMs: number): Promise<string> {
     return this.#use((sql) => answer(sql, text, values, withinMs, sql.options.prepare))
   }
 
-  query(text: string, values: readonly Value[], withinMs: number): Promise<readonly Row[]> {
+  query(text: string, values: readonly PgValue[], withinMs: number): Promise<readonly PgRow[]> {
     return this.#use((sql) => rowsOf(sql, text, values, withinMs, sql.options.prepare))
   }
 
@@ -77,37 +78,37 @@ export class PostgresJsConnections implements Connections {
     try {
       return await work(sql)
     } catch (error) {
-      if (error instanceof TimedOut) await this.#replace(sql)
+      if (error instanceof CallTimedOut) await this.#replace(sql)
       throw error
     }
   }
 
-  /** A connection that fell silent cannot be ended, and is given more and more statements: leave the instance to itself. */
+  /** A connection that no longer answers cannot be ended, and gets more and more statements: use another instance. */
   async #replace(silent: PostgresJs): Promise<void> {
     const postgres = await loadPostgresJs()
     if (this.#closed || this.#sql !== silent) return
-    const options = { ...silent.options, max: Math.min(silent.options.max, spareMax) }
+    const options = { ...silent.options, max: Math.min(silent.options.max, replacementMax) }
     this.#sql = postgres(options as object)
     if (this.#owned || silent !== this.#given) silent.end({ timeout: replacedSeconds }).catch(() => {})
   }
 
-  async listen(channel: string, onPayload: (payload: string) => void): Promise<Ear> {
-    // It has a connection of its own for all listeners, and makes it anew when it is lost. The probe tells if it fails.
+  async listen(channel: string, onPayload: (payload: string) => void): Promise<ListeningConnection> {
+    // The instance has one connection for all listeners, and reconnects by itself. If that fails, the probe finds out.
     const listening = this.#sql.listen(channel, onPayload)
     try {
-      const { unlisten } = await within(listening, listenMs)
-      return { close: () => within(unlisten(), goodbyeMs) }
+      const { unlisten } = await answerWithin(listening, listenMs)
+      return { close: () => answerWithin(unlisten(), unlistenMs) }
     } catch (error) {
-      // Should it come after all, nobody wants it any more.
+      // If it begins to listen after all, end that.
       listening.then(({ unlisten }) => unlisten()).catch(() => {})
       throw error
     }
   }
 
-  async pin(lost: () => void): Promise<Pinned> {
-    // A reserved connection does not outlive its end in peace; an instance of one connection does, and tells of it.
+  async pin(onLost: () => void): Promise<PinnedConnection> {
+    // A reserved connection fails badly when it ends; an instance of one connection reports that by `onclose`.
     const postgres = await loadPostgresJs()
-    const options = { ...this.#given.options, max: 1, idle_timeout: null, max_lifetime: null, onclose: lost }
+    const options = { ...this.#given.options, max: 1, idle_timeout: null, max_lifetime: null, onclose: onLost }
     const sql = postgres(options as object)
     return {
       ask: (text, values, withinMs) => answer(sql, text, values, withinMs, false),
@@ -127,8 +128,8 @@ async function answer(...statement: Parameters<typeof run>): Promise<string> {
   return (Object.values(row ?? {})[0] ?? '') as string
 }
 
-/** Rows in which columns are found by the names that we gave them, whatever the instance makes of names. */
-async function rowsOf(...statement: Parameters<typeof run>): Promise<readonly Row[]> {
+/** The rows, their columns found by the names in our statement, also if the instance transforms names. */
+async function rowsOf(...statement: Parameters<typeof run>): Promise<readonly PgRow[]> {
   const rows = await run(...statement)
   const from = statement[0].options.transform?.column?.from
   if (from === undefined) return rows
@@ -138,22 +139,22 @@ async function rowsOf(...statement: Parameters<typeof run>): Promise<readonly Ro
 async function run(
   sql: PostgresJs,
   text: string,
-  values: readonly Value[],
+  values: readonly PgValue[],
   withinMs: number,
   prepare: boolean,
-): Promise<readonly Row[]> {
+): Promise<readonly PgRow[]> {
   const pending = sql.unsafe(text, values as never[], { prepare }) as Pending
   try {
-    return await within(pending, withinMs)
+    return await answerWithin(pending, withinMs)
   } catch (error) {
-    if (error instanceof TimedOut) giveUp(pending)
+    if (error instanceof CallTimedOut) cancel(pending)
     const { code } = error as { code?: unknown }
     throw typeof code === 'string' && neverConnected.has(code) ? new NotSent(error) : error
   }
 }
 
-/** Cancels a statement. That opens a connection of its own; if there is none to be had, the statement runs to its end. */
-function giveUp(pending: Pending): void {
+/** Cancels a statement by a connection of its own. If that cannot be made, the statement runs to its end. */
+function cancel(pending: Pending): void {
   const { canceller } = pending
   if (typeof canceller !== 'function') return pending.cancel()
   pending.canceller = null

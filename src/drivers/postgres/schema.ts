@@ -3,46 +3,55 @@ import type { Connections } from './connections.ts'
 import { alreadyMade, isAlreadyMade, isSchemaMissing } from './faults.ts'
 import { retrying } from './retries.ts'
 import advisorySql from '../postgres-advisory/tables.sql.generated.ts'
-import changesSql from './functions/changes.sql.generated.ts'
-import claimsSql from './functions/claims.sql.generated.ts'
+import admissionSql from './functions/admission.sql.generated.ts'
+import claimRecordSql from './functions/claim-record.sql.generated.ts'
+import conflictSql from './functions/conflict.sql.generated.ts'
+import contendedSql from './functions/contended.sql.generated.ts'
 import copySql from './functions/copy.sql.generated.ts'
-import evictionSql from './functions/eviction.sql.generated.ts'
+import draftSql from './functions/draft.sql.generated.ts'
 import listingSql from './functions/listing.sql.generated.ts'
 import promotionSql from './functions/promotion.sql.generated.ts'
-import requestsSql from './functions/requests.sql.generated.ts'
 import sendSql from './functions/send.sql.generated.ts'
-import turnsSql from './functions/turns.sql.generated.ts'
 import typesSql from './functions/types.sql.generated.ts'
 import tablesSql from './tables.sql.generated.ts'
 
+/** Options of the schema. */
 export interface SchemaOptions {
-  /** Where the tables and functions live. Default `leasehold`. */
+  /**
+   * The schema of the tables and functions: a set of locks of its own.
+   *
+   * @default 'leasehold'
+   */
   readonly schema?: string | undefined
-  /** True: the tables are not written to the log. Quicker, and emptied by a crash of the server. */
+  /**
+   * True: the tables are not written to the log. Quicker, and emptied by a crash of the server.
+   *
+   * @default false
+   */
   readonly unlogged?: boolean | undefined
 }
 
 /** The format of the tables and the revision of the functions that this version makes. */
 const tablesFormat = 1
-const functionsRevision = 6
+const functionsRevision = 7
 /** The revision of what advisory locks need. */
 const advisoryRevision = 2
 
-/** The rule beside the data. In this order: some use others when they are made. */
+/** The functions, which run the rule beside the data. In this order: some need others when they are created. */
 const functionsSql = [
   copySql,
   typesSql,
-  claimsSql,
-  changesSql,
+  conflictSql,
+  claimRecordSql,
+  draftSql,
   promotionSql,
-  evictionSql,
-  requestsSql,
-  turnsSql,
+  admissionSql,
+  contendedSql,
   sendSql,
   listingSql,
 ].join('\n')
 
-/** Any number: those who make a schema at the same time take turns. */
+/** The advisory lock of processes that make a schema, so that they take turns. Any number. */
 const makingLock = 7_240_618_953_041
 
 /** The SQL that makes the schema, for people who run their own migrations. Safe to run again. */
@@ -56,14 +65,14 @@ ${bornSql('leasehold.kept_for_ms()')}`
 }
 
 /**
- * Notes when the data was created, with the data. Where a service lets nobody see which copy of the data it is, that is told to those who
- * ask for its age, and costs others nothing.
+ * Stores the time of creation with the data. Where a service does not show which copy of the data this is, that fails here in
+ * silence; only `dataAgeMs` reports it.
  */
 function bornSql(keptForMs: string): string {
   return `do $$ begin perform ${keptForMs}; exception when others then null; end $$;\n`
 }
 
-/** SQL written for the schema `leasehold`, for another one. @internal */
+/** SQL written for the schema `leasehold`, rewritten for this one. @internal */
 export function inSchema(sql: string, schema: string): string {
   if (schema === 'leasehold') return sql
   if (!/^[a-z_][a-z0-9_]{0,47}$/.test(schema)) {
@@ -72,7 +81,7 @@ export function inSchema(sql: string, schema: string): string {
       `The schema ${JSON.stringify(schema)} is not usable. Use up to 48 lower-case letters, digits or '_'.`,
     )
   }
-  // Quoted, for it may be a word of SQL. Not in the name of a setting.
+  // Quoted, as it may be a word of SQL. Names of settings stay.
   return sql.replaceAll(/\bleasehold(?=[.;])(?!\.(?:session|mute)\b)/g, `"${schema}"`)
 }
 
@@ -93,8 +102,8 @@ export async function makeSchema(connections: Connections, options: SchemaOption
 }
 
 /**
- * Whoever makes a schema waits for those who do already, and then looks again: an older version that came late must not put
- * its functions in the place of newer ones.
+ * Waits for another process that makes the schema, then ends if it has made it: an older version that comes late must not replace
+ * newer functions by its own.
  */
 function guardSql(isMade: string, revision: string, least: number): string {
   return `select set_config('client_min_messages', 'warning', true);
@@ -108,7 +117,7 @@ end
 $guard$;`
 }
 
-/** Several statements in one message are one transaction. */
+/** Runs a script in one transaction, as its statements are one message. */
 async function runOnce(connections: Connections, script: string, withinMs: number): Promise<void> {
   try {
     await retrying(withinMs, (leftMs) => connections.script(script, leftMs))
@@ -117,7 +126,7 @@ async function runOnce(connections: Connections, script: string, withinMs: numbe
   }
 }
 
-/** Refuses databases that speak PostgreSQL's protocol and lack what locks rest on. */
+/** Refuses databases that speak PostgreSQL's protocol and lack what the locks need. */
 async function refuseImitations(connections: Connections, withinMs: number): Promise<void> {
   const version = await connections.ask('select version()', [], withinMs)
   if (!version.startsWith('CockroachDB')) return

@@ -10,21 +10,21 @@ create table if not exists leasehold.format (
   functions integer not null
 );
 
--- One row a key in use, locked by whoever works on the key. Kept for an hour after its last fence, then tidied away.
--- A holder without company lives in the row itself, so that a lock nobody else wants costs one update in place; so does,
--- mostly, one that holds everything while others wait, so that its place passes on by one update.
+-- One row for each key in use, locked by a transaction that works on the key. Kept for an hour after its last fence, then
+-- tidied away. A holder without company stands in the row itself, so that an uncontended lock costs one update in place; so
+-- does, mostly, an exclusive holder while others wait, so that its place passes on by one update.
 create @table@ if not exists leasehold.keys (
   key            text collate "C" primary key,
   -- Also the fence of the holder below.
   last_fence     bigint  not null default 0,
-  -- True: there are rows of `claims`, those who wait or, if nobody holds here, all claims.
+  -- True: `claims` has rows of this key: the waiters or, if no holder stands here, all claims.
   crowded        boolean not null default false,
-  -- How the last unclean end came about: id, how, detail, fence, runner, until, told.
+  -- How the last unclean end came about, `Ended` of core/rule/claim-record.ts: id, how, detail, fence, runner, until, told.
   ended          jsonb,
-  -- The holder; id is null if there is none here. If the key is crowded, it holds everything.
+  -- The holder; id is null if none stands here. If the key is crowded, it holds the whole key exclusively.
   id             text,
-  -- Where its driver listens: a channel, or empty.
-  channel          text,
+  -- The channel its driver listens on, or empty.
+  channel        text,
   ttl_ms         bigint,
   -- Null: the same as acquired_at.
   entered_at     bigint,
@@ -33,12 +33,12 @@ create @table@ if not exists leasehold.keys (
   renewal_count  bigint,
   expires_at     bigint,
   runner         text,
-  -- What it asked for beyond the ordinary, in the names of the columns of `claims`.
+  -- What the holder asked beyond the ordinary, in the names of the columns of `claims`.
   claim          json
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
--- One row: which copy of the data this is, and since when. Unlogged, whatever the other tables are: what may lose claims that
--- were answered (a crash, a promotion, the restore of a base backup) empties it.
+-- One row: which copy of the data this is, and since when. Always unlogged: whatever may lose answered claims (a crash, a
+-- promotion, the restore of a base backup) then empties it.
 drop table if exists leasehold.since;
 create unlogged table if not exists leasehold.kept_since (
   one  boolean     primary key default true check (one),
@@ -54,12 +54,12 @@ create @table@ if not exists leasehold.claims (
   key            text collate "C" not null,
   id             text collate "C" not null,
   held           boolean not null,
-  -- Conversions first, then higher priority: lower goes first, and within a band the earlier arrival.
+  -- compareRank of core/rule/claim-record.ts: the lower band goes first, and within a band the earlier arrival.
   band           integer not null,
   arrival        bigint  not null,
   -- 0 while waiting, like acquired_at.
   fence          bigint  not null,
-  channel          text    not null,
+  channel        text    not null,
   -- The ttl in force.
   ttl_ms         bigint  not null,
   entered_at     bigint  not null,
@@ -68,7 +68,7 @@ create @table@ if not exists leasehold.claims (
   renewal_count  bigint  not null,
   expires_at     bigint  not null,
   leaving        text,
-  -- Whom it took over from: how, fence, runner.
+  -- The succession: how the last holder ended, its fence and runner.
   after          jsonb,
   -- As it was asked for.
   exclusive      boolean not null,
@@ -78,7 +78,7 @@ create @table@ if not exists leasehold.claims (
   replaces       text,
   priority       integer not null,
   waits          boolean not null,
-  -- It may outlive its process; a renewal may change that.
+  -- The claim may outlive its process; a renewal may change that.
   detached       boolean not null,
   evict          text,
   stale_ms       bigint,
@@ -86,12 +86,12 @@ create @table@ if not exists leasehold.claims (
   max_hold_ms    bigint,
   -- JSON, of which only the id matters here.
   runner         text    not null,
-  -- In this order: no search for the claims of a key must come to use it.
+  -- In this order, so that no search for the claims of a key uses this index.
   primary key (id, key)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
--- Two, so that whatever the planner believes of the table, holders are found without their queue, and the head of the
--- queue without the rest. Not unique, as they once were: two that share may be lifted to one fence.
+-- Two indexes, so that whatever the planner believes of the table, holders are found without the waiters, and the first
+-- waiter without the rest. Not unique, as they once were: two shared holders may be lifted to one fence.
 do $$
 begin
   if (select i.indisunique from pg_index i where i.indexrelid = to_regclass('leasehold.claims_held')) then

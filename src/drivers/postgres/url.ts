@@ -7,7 +7,7 @@ import { PostgresJsConnections, postgresJs } from './postgres-js-connections.ts'
 
 const nodePostgres: OptionalPackage<'pg'> = { name: 'pg', fits: ['8.11'] }
 
-/** Longer than a request waits by default: then it is known that the pool was busy, not the network down. */
+/** Longer than a request waits by default, so that a busy pool is not taken for a network that is down. */
 const connectMs = 6000
 
 /** Connections to a URL, by whichever client package is installed: `pg`, else `postgres`. */
@@ -31,12 +31,12 @@ export async function openUrl(url: string, poolSize: number): Promise<Connection
   return new PostgresJsConnections(sql, true)
 }
 
-/** The parameters of our URLs, each read by one of the two drivers at least. All others are the client's. */
+/** Our parameters of a URL; each driver reads some. All others are the client's. */
 const ownParameters = ['schema', 'poolSize', 'unlogged', 'ttl'] as const
 type OwnParameter = (typeof ownParameters)[number]
 
-/** What a URL says to a driver that reads these parameters, and the URL for the client, without them. */
-export function urlOptions(
+/** The values of the parameters that a driver reads, and the URL for the client, without them. */
+export function postgresParameters(
   url: string,
   reads: readonly OwnParameter[],
 ): { readonly url: string; readonly options: ReadonlyMap<OwnParameter, string> } {
@@ -58,12 +58,12 @@ export function urlOptions(
   return { url: parsed.toString(), options }
 }
 
-/** The client ignores what it does not know: what looks like ours is not left to it. */
+/** Refuses a parameter that looks like one of ours: the client would ignore it. */
 function refuseIfMeantForUs(name: string, reads: readonly OwnParameter[]): void {
-  const isOfOther = (ownParameters as readonly string[]).includes(name)
+  const isOfSister = (ownParameters as readonly string[]).includes(name)
   const meant = nearest(name, reads)
-  if (!isOfOther && meant === undefined) return
-  const hint = isOfOther || meant === undefined ? '' : ` Did you mean '${meant}'?`
+  if (!isOfSister && meant === undefined) return
+  const hint = isOfSister || meant === undefined ? '' : ` Did you mean '${meant}'?`
   const what = `The URL of this store takes no ?${name}=.${hint}`
   throw new LeaseholdError('INVALID', `${what} Besides what the client knows it takes ${reads.join(', ')}.`)
 }

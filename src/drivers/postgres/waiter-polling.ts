@@ -1,66 +1,73 @@
-/** How often to look whom to nudge, while news does not arrive by itself. */
-const lookEveryMs = 20
-/** A claim is told to ask after this long at first, and the longer it has waited the more seldom. */
-const nudgeMinMs = 20
-const nudgeMaxMs = 800
+import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 
-interface Waiting {
-  readonly key: string
-  readonly since: number
-  nudgeAt: number
-}
+const pauses: Backoff = { attempts: Infinity, minMs: 20, maxMs: 800, factor: 1.5, jitter: 0.25 }
+/** A crowd polls less often, so that a driver sends some thousand polls a second at most. */
+const pausePerWaiterMs = 0.8
 
-/** Our own claims that wait. While nobody can call them, they are told to ask, with a growing pause. */
+/**
+ * Reports gaps while notifications cannot arrive and claims wait: each gap makes the client poll its waiters, in one batch. The
+ * pauses grow, and begin anew with each claim that begins to wait.
+ */
 export class WaiterPolling {
-  readonly #claims = new Map<string, Waiting>()
   readonly #isDeaf: () => boolean
-  readonly #ask: (key: string, id: string) => void
+  readonly #onGap: () => void
+  #waitsUntil = -Infinity
+  /** Gaps since a claim last began to wait. */
+  #gaps = 0
+  #gapAt = Infinity
   #timer: NodeJS.Timeout | undefined
-  #closed = false
+  /** Answers `waiting` since the last gap, and between the two gaps before: about as many as claims that wait. */
+  #answers = 0
+  #answersBefore = 0
 
-  constructor(isDeaf: () => boolean, ask: (key: string, id: string) => void) {
+  constructor(isDeaf: () => boolean, onGap: () => void) {
     this.#isDeaf = isDeaf
-    this.#ask = ask
+    this.#onGap = onGap
   }
 
-  get isEmpty(): boolean {
-    return this.#claims.size === 0
+  /** Whether a claim may be waiting: the store answered `waiting`, and the ttl of that answer has not passed. */
+  get mayWait(): boolean {
+    return performance.now() < this.#waitsUntil
   }
 
-  add(key: string, id: string): void {
-    if (this.#closed || this.#claims.has(id)) return
-    const now = performance.now()
-    this.#claims.set(id, { key, since: now, nudgeAt: now + nudgeMinMs })
-    // Unreferenced: whoever waits keeps the process alive by other means.
-    this.#timer ??= setInterval(() => this.#look(), lookEveryMs).unref()
+  /** The store answered `waiting` so many times, for `ttlMs` at most. `isNew`: a claim has just begun to wait. */
+  answered(count: number, ttlMs: number, isNew: boolean): void {
+    this.#answers += count
+    this.#waitsUntil = Math.max(this.#waitsUntil, performance.now() + ttlMs)
+    if (isNew || this.#gapAt === Infinity) this.restart()
   }
 
-  delete(id: string): void {
-    if (!this.#claims.delete(id) || this.#claims.size > 0) return
-    clearInterval(this.#timer)
-    this.#timer = undefined
-  }
-
-  /** Tells every claim to ask: news may have been missed. */
-  askAll(): void {
-    for (const [id, { key }] of this.#claims) this.#ask(key, id)
+  /** The shortest pause comes next: a claim has begun to wait, or notifications have ceased. */
+  restart(): void {
+    this.#gaps = 0
+    this.#schedule()
   }
 
   close(): void {
-    this.#closed = true
-    this.#claims.clear()
-    clearInterval(this.#timer)
+    this.#waitsUntil = -Infinity
+    clearTimeout(this.#timer)
   }
 
-  #look(): void {
+  #schedule(): void {
+    if (!this.#isDeaf() || !this.mayWait) return
+    const crowdMs = Math.min(pauses.maxMs, Math.max(this.#answers, this.#answersBefore) * pausePerWaiterMs)
+    const inMs = Math.max(crowdMs, pauseMs(pauses, this.#gaps + 1, Math.random()))
+    const gapAt = performance.now() + inMs
+    // Never later than scheduled: claims that begin to wait all the time would put it off for ever.
+    if (gapAt >= this.#gapAt) return
+    this.#gapAt = gapAt
+    clearTimeout(this.#timer)
+    // Unreferenced: a claim that waits keeps the process alive by itself.
+    this.#timer = setTimeout(() => this.#gap(), inMs).unref()
+  }
+
+  #gap(): void {
+    this.#gapAt = Infinity
     if (!this.#isDeaf()) return
-    const now = performance.now()
-    for (const [id, waiting] of this.#claims) {
-      if (now < waiting.nudgeAt) continue
-      // Chance keeps those who came together from asking together for ever.
-      const pauseMs = Math.min(nudgeMaxMs, Math.max(nudgeMinMs, (now - waiting.since) / 2))
-      waiting.nudgeAt = now + pauseMs * (0.75 + Math.random() / 2)
-      this.#ask(waiting.key, id)
-    }
+    this.#gaps += 1
+    this.#answersBefore = this.#answers
+    this.#answers = 0
+    this.#schedule()
+    this.#onGap()
   }
 }

@@ -2,22 +2,20 @@ import type { Claim, ClaimStatus } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Quorum } from './quorum.ts'
 import { agreeOnFence } from './fence-agreement.ts'
-import type { Grant } from './grants.ts'
+import type { MajorityGrant } from './grants.ts'
 import type { Node } from './node.ts'
-import { claimVerdict, majorityTtlMs, renewalVerdict, type Held } from './verdict.ts'
+import { claimVerdict, majorityTtlMs, renewalVerdict, type HeldStatus } from './verdict.ts'
 
-/**
- * Claims on all nodes at once. Held if a majority grants it and agrees on its fence; else it is released everywhere.
- */
+/** Claims on all nodes at once. Held if a majority grants the claim and agrees on its fence; else it is released everywhere. */
 export async function claimOn(quorum: Quorum, wanted: Claim): Promise<ClaimStatus> {
   const { environment, grants } = quorum
   const known = grants.get(wanted)
-  if (known !== undefined && environment.now() < known.until) return askAgain(quorum, known)
+  if (known !== undefined && environment.now() < known.until) return claimAgain(quorum, known)
   grants.delete(wanted)
-  // Nodes decide alone, so a queue would be in another order on each.
+  // Nodes decide alone, so each would queue claims in another order.
   const claim: Claim = { ...wanted, wait: false }
   const sentAt = environment.now()
-  const granted = new Map<Node, Held>()
+  const granted = new Map<Node, HeldStatus>()
   const reached = new Set<Node>()
   const outcome = await quorum.ask<'held' | ClaimStatus>({
     withinMs: quorum.answerWithinMs(claim.ttlMs),
@@ -30,16 +28,21 @@ export async function claimOn(quorum: Quorum, wanted: Claim): Promise<ClaimStatu
     },
     judge: (answers) => quorum.outcome(claimVerdict(answers, quorum.majority), answers),
   })
-  const told = outcome === 'held' ? await settle(quorum, claim, granted, sentAt) : outcome
-  if (told.state === 'held') return told
-  // One that was held before and has ended may be in its grace on some nodes: that is not for us to end.
-  const isNew = told.state === 'unknown' || (told.state === 'absent' && told.reason === 'refused')
-  clear(quorum, claim, isNew && known === undefined ? reached : granted.keys())
-  return told
+  const status = outcome === 'held' ? await settle(quorum, claim, granted, sentAt) : outcome
+  if (status.state === 'held') return status
+  // A claim that was held before and has ended may be in its grace on some nodes: releasing it would end the grace.
+  const isNew = status.state === 'unknown' || (status.state === 'absent' && status.reason === 'refused')
+  cleanUp(quorum, claim, isNew && known === undefined ? reached : granted.keys())
+  return status
 }
 
 /** Agrees on the fence of a claim that a majority granted, and notes the grant. */
-async function settle(quorum: Quorum, claim: Claim, granted: Map<Node, Held>, sentAt: number): Promise<ClaimStatus> {
+async function settle(
+  quorum: Quorum,
+  claim: Claim,
+  granted: Map<Node, HeldStatus>,
+  sentAt: number,
+): Promise<ClaimStatus> {
   const { environment, majority } = quorum
   const fence = await agreeOnFence(granted, majority, (behind, highest) =>
     writeBack(quorum, claim, granted, behind, highest),
@@ -47,19 +50,19 @@ async function settle(quorum: Quorum, claim: Claim, granted: Map<Node, Held>, se
   if (fence === undefined) return unavailable('The nodes that granted the lock could not agree on its fence.')
   const held = [...granted.values()]
   const until = quorum.heldUntil(sentAt, majorityTtlMs(held, majority))
-  const told = quorum.told(held, fence, until)
-  if (told === undefined) return unavailable('The nodes took as long to answer as the lease lasts.')
+  const status = quorum.heldStatus(held, fence, until)
+  if (status === undefined) return unavailable('The nodes took as long to answer as the lease lasts.')
   const grantedAt = environment.now()
   const { ttlMs } = claim
   quorum.grants.put({ claim, fence, ttlMs, grantedAt, until, votes: granted }, grantedAt)
-  return told
+  return status
 }
 
 /** Lifts the fence on nodes that gave a lower one. Settles as soon as a majority has it. */
 export async function writeBack(
   quorum: Quorum,
   claim: Pick<Claim, 'key' | 'id' | 'ttlMs'>,
-  granted: Map<Node, Held>,
+  granted: Map<Node, HeldStatus>,
   behind: readonly Node[],
   fence: number,
 ): Promise<void> {
@@ -78,12 +81,12 @@ export async function writeBack(
   })
 }
 
-/** A claim sent twice: how it stands by now, with the fence it was told. */
-async function askAgain(quorum: Quorum, grant: Grant): Promise<ClaimStatus> {
+/** The status of a claim that is sent again, with the fence it was granted with. */
+async function claimAgain(quorum: Quorum, grant: MajorityGrant): Promise<ClaimStatus> {
   const { environment, grants, majority } = quorum
   const { claim } = grant
   const sentAt = environment.now()
-  const held: Held[] = []
+  const held: HeldStatus[] = []
   const outcome = await quorum.ask<'held' | ClaimStatus>({
     nodes: [...grant.votes.keys()],
     withinMs: quorum.answerWithinMs(grant.ttlMs),
@@ -98,12 +101,12 @@ async function askAgain(quorum: Quorum, grant: Grant): Promise<ClaimStatus> {
     return outcome
   }
   const until = quorum.heldUntil(sentAt, majorityTtlMs(held, majority))
-  return quorum.told(held, grant.fence, until) ?? { state: 'absent', reason: 'expired' }
+  return quorum.heldStatus(held, grant.fence, until) ?? { state: 'absent', reason: 'expired' }
 }
 
-/** Nobody holds this claim: it must not stand in anybody's way, least of all in that of its owner's next try. */
-export function clear(quorum: Quorum, claim: Claim, nodes: Iterable<Node>): void {
-  for (const node of nodes) quorum.clearing.release(node, claim.key, claim.id, claim.ttlMs + claim.graceMs)
+/** Releases a claim that nobody holds on these nodes, in the background: it must not block others, nor its owner's next attempt. */
+export function cleanUp(quorum: Quorum, claim: Claim, nodes: Iterable<Node>): void {
+  for (const node of nodes) quorum.cleanup.release(node, claim.key, claim.id, claim.ttlMs + claim.graceMs)
 }
 
 function unavailable(message: string): ClaimStatus {

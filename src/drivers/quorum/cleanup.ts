@@ -6,8 +6,8 @@ import type { Answered, Node } from './node.ts'
 const retry: Backoff = { attempts: Infinity, minMs: 50, maxMs: 2000, factor: 2, jitter: 0.2 }
 
 /**
- * Releases on single nodes, in the background, until the node has answered or would have forgotten the claim anyway.
- * A claim that no majority granted must not stand in the way of the next.
+ * Releases claims on single nodes, in the background, until the node has answered or the claim has expired there: a claim that no
+ * majority granted must not block the next.
  */
 export class Cleanup {
   readonly #environment: Environment
@@ -21,22 +21,22 @@ export class Cleanup {
     this.#timers = new TimerQueue(environment)
   }
 
-  /** `answered` hears the first answer, which may be that nobody knows. */
+  /** Tries for `forMs`. `answered` gets the first answer, which may be `unknown`. */
   release(node: Node, key: string, id: string, forMs: number, answered?: Answered): void {
     const until = this.#environment.now() + forMs
-    const errand = new Errand(() => {
+    const release = new NodeRelease(() => {
       this.#underWay += 1
       node.ask({ op: 'release', key, id }, (status) => {
         this.#underWay -= 1
-        if (errand.failures === 0) answered?.(status)
-        if (status.state === 'unknown') this.#tryAgain(errand, until)
+        if (release.failures === 0) answered?.(status)
+        if (status.state === 'unknown') this.#tryAgain(release, until)
         if (this.#underWay === 0) this.#idle?.()
       })
     })
-    errand.wake()
+    release.wake()
   }
 
-  /** Gives what is on its way a moment to arrive, and tries no more. */
+  /** Tries no more, and waits for the answers under way, at most `withinMs`. */
   async stop(withinMs: number): Promise<void> {
     this.#stopped = true
     this.#timers.clear()
@@ -50,15 +50,15 @@ export class Cleanup {
     timer?.cancel()
   }
 
-  #tryAgain(errand: Errand, until: number): void {
-    errand.failures += 1
-    const at = this.#environment.now() + pauseMs(retry, errand.failures, this.#environment.random())
-    if (at < until && !this.#stopped) this.#timers.set(errand, at)
+  #tryAgain(release: NodeRelease, until: number): void {
+    release.failures += 1
+    const at = this.#environment.now() + pauseMs(retry, release.failures, this.#environment.random())
+    if (at < until && !this.#stopped) this.#timers.set(release, at)
   }
 }
 
 /** One release of one claim on one node. */
-class Errand implements TimerTask {
+class NodeRelease implements TimerTask {
   timerSlot = -1
   failures = 0
   readonly wake: () => void

@@ -4,13 +4,14 @@
  * This is Redlock, with fences that only grow (`quorum/fence-agreement.ts`) and nodes that do not vote after they may
  * have forgotten something (`quorum/voting.ts`). Exclusive locks only: what nodes cannot decide alone is refused.
  */
-import { keyOf } from '../../core/contract/requests.ts'
+import { claimIdOf, keyOf } from '../../core/contract/requests.ts'
 import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../../core/contract/driver.ts'
 import { durationMs, positiveMs, type Duration } from '../../core/time/duration.ts'
 import { systemEnvironment, type Environment } from '../../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
-import { blockingFault, errorOf, withinLimits } from '../../core/contract/limits.ts'
+import { blockingFault, limitError, withinLimits } from '../../core/contract/limits.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
+import { Lifecycle } from '../kit/lifecycle.ts'
 import { Quorum } from './quorum.ts'
 import { claimOn } from './claiming.ts'
 import { evictOn, releaseOn } from './ending.ts'
@@ -56,7 +57,7 @@ const votesAfterDefaultMs = 60_000
 const driftDefault = 0.01
 const listWithinMs = 5000
 const closeWithinMs = 1000
-const looksMax = 3
+const readsMax = 3
 
 /**
  * Locks held on a majority of an odd number of stores, three or more. Closing it closes them.
@@ -81,10 +82,10 @@ class QuorumDriver implements LockDriver {
   readonly #quorum: Quorum
   readonly #votesAfterMs: number
   readonly #drivers: readonly LockDriver[]
-  /** What the nodes supported when `supports` was last asked for, and what followed from that. */
+  /** What the nodes supported when `supports` was last read, and what the quorum supports by that. */
   #known: readonly Supports[] = []
   #supports: Supports | undefined
-  #opening: Promise<void> | undefined
+  readonly #lifecycle = new Lifecycle('This quorum', () => this.#openMajority())
   #closing: Promise<void> | undefined
 
   constructor(drivers: readonly LockDriver[], options: QuorumOptions) {
@@ -102,7 +103,7 @@ class QuorumDriver implements LockDriver {
     this.#votesAfterMs = votesAfterMs
     this.#drivers = drivers
     this.#quorum = new Quorum(
-      drivers.map((driver, place) => new Node(driver, place + 1, environment, votesAfterMs)),
+      drivers.map((driver, index) => new Node(driver, index + 1, environment, votesAfterMs)),
       environment,
       {
         driftRate: drift,
@@ -111,10 +112,10 @@ class QuorumDriver implements LockDriver {
     )
   }
 
-  /** As of now: some nodes know what their store supports only once they are open, which may be late, or again. */
+  /** As of now: some nodes know what their store supports only once they are open, and that may change when they reconnect. */
   get supports(): Supports {
     const drivers = this.#drivers
-    if (this.#supports === undefined || drivers.some(({ supports }, place) => supports !== this.#known[place])) {
+    if (this.#supports === undefined || drivers.some(({ supports }, index) => supports !== this.#known[index])) {
       this.#known = drivers.map(({ supports }) => supports)
       this.#supports = supportsOf(this.#known, this.#votesAfterMs)
     }
@@ -122,13 +123,17 @@ class QuorumDriver implements LockDriver {
   }
 
   /**
-   * Resolves once a majority is open. The others are tried again and again in the background. Rejects if a store is found
-   * by then that can be no node.
+   * Resolves once a majority is open; the other nodes are opened in the background. Rejects, and closes the quorum, if too few can be
+   * opened, or if by then a store turns out to be one that no quorum can use.
    */
   async open(): Promise<void> {
-    this.#refuseIfClosed()
-    this.#opening ??= this.#openMajority()
-    return this.#opening
+    try {
+      await this.#lifecycle.opened()
+    } catch (error) {
+      // Nobody will close a driver that did not open.
+      await this.close()
+      throw error
+    }
   }
 
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
@@ -136,7 +141,7 @@ class QuorumDriver implements LockDriver {
   }
 
   async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     const inTurn = keysInTurn(requests)
     const last = new Map<string, Promise<ClaimStatus>>()
     return Promise.all(
@@ -150,15 +155,15 @@ class QuorumDriver implements LockDriver {
     )
   }
 
-  /** Every page reads all that the nodes list: no two stores page alike. */
+  /** Each page reads all that the nodes list: the stores of a quorum may divide their keys into pages differently. */
   async list(query: ListQuery): Promise<KeyPage> {
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     const { environment, majority, nodes } = this.#quorum
     const { key, prefix, known } = query
     const wanted = { ...(key !== undefined && { key }), ...(prefix !== undefined && { prefix }), known }
     let pages = await this.#quorum.read(wanted, listWithinMs)
-    // A write-back under way has arrived by the next look or the one after; what a late node gave stays.
-    for (let looks = 1; looks < looksMax && mayBeLifted(pages, query, majority); looks += 1) {
+    // A write-back under way has arrived by the second or third read. A fence that a late node gave stays different.
+    for (let reads = 1; reads < readsMax && mayBeLifted(pages, query, majority); reads += 1) {
       pages = await this.#quorum.read(wanted, listWithinMs)
     }
     return mergedPage(pages, query, Math.floor(environment.now()), nodes.length)
@@ -170,61 +175,52 @@ class QuorumDriver implements LockDriver {
   }
 
   #carryOut(request: Request): Promise<ClaimStatus> {
-    const nodes = this.#quorum
     switch (request.op) {
       case 'claim':
-        return claimOn(nodes, request.claim)
+        return claimOn(this.#quorum, request.claim)
       case 'renew': {
-        // The grace of a claim that another process was granted is not known here: whoever resumed it has its proof.
-        const graceMs = nodes.grants.get(request)?.claim.graceMs ?? 0
+        // The grace of a claim that another process was granted is not known here.
+        const graceMs = this.#quorum.grants.get(request)?.claim.graceMs ?? 0
         const fault = blockingFault(request.ttlMs, graceMs, this.supports)
-        if (fault !== undefined) return Promise.resolve({ state: 'unknown', error: errorOf(fault) })
-        return renewOn(nodes, request)
+        if (fault !== undefined) return Promise.resolve({ state: 'unknown', error: limitError(fault) })
+        return renewOn(this.#quorum, request)
       }
       case 'release':
-        return releaseOn(nodes, request)
+        return releaseOn(this.#quorum, request)
       case 'withdraw':
         return Promise.resolve({ state: 'unknown', error: unsupported('conversions') })
       case 'evict':
-        return evictOn(nodes, request)
+        return evictOn(this.#quorum, request)
     }
   }
 
-  async #openMajority(): Promise<void> {
+  async #openMajority(): Promise<true> {
     const { nodes, majority } = this.#quorum
-    try {
-      // What is known without opening is told before anything is connected.
-      for (const node of nodes) node.requireLeases()
-      await new Promise<void>((resolve, reject) => {
-        let opened = 0
-        const complaints: string[] = []
-        for (const node of nodes) {
-          node.open().then(
-            () => (opened += 1) === majority && resolve(),
-            (error: unknown) => {
-              if (error instanceof LeaseholdError && error.code === 'UNSUPPORTED') reject(error)
-              complaints.push(`${node.name}: ${plainMessageOf(error)}`)
-              if (complaints.length > nodes.length - majority) reject(notOpened(nodes.length, complaints, error))
-            },
-          )
-        }
-      })
-    } catch (error) {
-      // Nobody will close a driver that did not open.
-      await this.close()
-      throw error
-    }
+    // Refuse what is known without opening before anything is connected.
+    for (const node of nodes) node.requireLeases()
+    await new Promise<void>((resolve, reject) => {
+      let opened = 0
+      const complaints: string[] = []
+      for (const node of nodes) {
+        node.open().then(
+          () => (opened += 1) === majority && resolve(),
+          (error: unknown) => {
+            if (error instanceof LeaseholdError && error.code === 'UNSUPPORTED') reject(error)
+            complaints.push(`${node.name}: ${plainMessageOf(error)}`)
+            if (complaints.length > nodes.length - majority) reject(notOpened(nodes.length, complaints, error))
+          },
+        )
+      }
+    })
+    return true
   }
 
   async #close(): Promise<void> {
-    const { clearing, nodes, polls } = this.#quorum
-    await clearing.stop(closeWithinMs)
-    polls.close()
+    this.#lifecycle.shut()
+    const { cleanup, nodes, fanOut } = this.#quorum
+    await cleanup.stop(closeWithinMs)
+    fanOut.close()
     await Promise.allSettled(nodes.map((node) => node.close()))
-  }
-
-  #refuseIfClosed(): void {
-    if (this.#closing !== undefined) throw new LeaseholdError('CLOSED', 'This quorum has been closed.')
   }
 }
 
@@ -236,7 +232,7 @@ function keysInTurn(requests: readonly Request[]): ReadonlySet<string> {
   const keys = new Set<string>()
   const ids = new Set<string>()
   for (const request of requests) {
-    const id = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
+    const id = claimIdOf(request)
     if (id === undefined || ids.has(id)) keys.add(keyOf(request))
     else ids.add(id)
   }

@@ -3,64 +3,68 @@ import type { Environment } from '../../core/time/environment.ts'
 import type { Node } from './node.ts'
 
 /** What is asked of several nodes at once. */
-export interface Question<Answer, Verdict> {
+export interface Question<Answer, MajorityVerdict> {
   readonly nodes: readonly Node[]
   readonly withinMs: number
   ask(node: Node, answered: (answer: Answer) => void): void
-  /** The answer of a node that gave none in time. */
+  /** What counts as the answer of a node that timed out. */
   silence(node: Node): Answer
-  /** Told each answer, also those that come in time but after the verdict. */
+  /** Called with each answer, also those that come in time but after the verdict. */
   onAnswer?(node: Node, answer: Answer): void
   /**
    * The outcome, as soon as nothing still to come can change it. Answers are in the order of `nodes`, undefined where
    * none has come yet; when all have come there must be a verdict.
    */
-  judge(answers: readonly (Answer | undefined)[]): Verdict | undefined
+  judge(answers: readonly (Answer | undefined)[]): MajorityVerdict | undefined
 }
 
-/** Questions under way. A node that does not answer delays a verdict only where the others do not suffice. */
+/** The questions under way. A node that does not answer delays a verdict only if the others do not suffice. */
 export class FanOut {
   readonly #environment: Environment
   readonly #timers: TimerQueue
-  readonly #open = new Set<Poll>()
+  readonly #open = new Set<OpenQuestion>()
 
   constructor(environment: Environment) {
     this.#environment = environment
     this.#timers = new TimerQueue(environment)
   }
 
-  ask<Answer, Verdict>(question: Question<Answer, Verdict>): Promise<Verdict> {
+  ask<Answer, MajorityVerdict>(question: Question<Answer, MajorityVerdict>): Promise<MajorityVerdict> {
     return new Promise((resolve) => {
-      const poll = new RunningPoll(question, resolve, () => {
-        this.#timers.set(poll, Infinity)
-        this.#open.delete(poll)
+      const running = new RunningQuestion(question, resolve, () => {
+        this.#timers.set(running, Infinity)
+        this.#open.delete(running)
       })
-      this.#open.add(poll)
-      this.#timers.set(poll, this.#environment.now() + question.withinMs)
-      poll.start()
+      this.#open.add(running)
+      this.#timers.set(running, this.#environment.now() + question.withinMs)
+      running.start()
     })
   }
 
   /** Ends every question as if its time were up. */
   close(): void {
-    for (const poll of this.#open) poll.wake()
+    for (const running of this.#open) running.wake()
     this.#timers.clear()
   }
 }
 
-interface Poll extends TimerTask {
+interface OpenQuestion extends TimerTask {
   wake(): void
 }
 
-class RunningPoll<Answer, Verdict> implements Poll {
+class RunningQuestion<Answer, MajorityVerdict> implements OpenQuestion {
   timerSlot = -1
-  readonly #question: Question<Answer, Verdict>
+  readonly #question: Question<Answer, MajorityVerdict>
   readonly #answers: (Answer | undefined)[]
-  readonly #resolve: (verdict: Verdict) => void
+  readonly #resolve: (verdict: MajorityVerdict) => void
   readonly #over: () => void
   #missing: number
 
-  constructor(question: Question<Answer, Verdict>, resolve: (verdict: Verdict) => void, over: () => void) {
+  constructor(
+    question: Question<Answer, MajorityVerdict>,
+    resolve: (verdict: MajorityVerdict) => void,
+    over: () => void,
+  ) {
     this.#question = question
     this.#answers = question.nodes.map(() => undefined)
     this.#missing = question.nodes.length
@@ -69,30 +73,30 @@ class RunningPoll<Answer, Verdict> implements Poll {
   }
 
   start(): void {
-    if (this.#missing === 0) return this.#look()
-    for (const [place, node] of this.#question.nodes.entries()) {
-      this.#question.ask(node, (answer) => this.#note(place, answer))
+    if (this.#missing === 0) return this.#judge()
+    for (const [index, node] of this.#question.nodes.entries()) {
+      this.#question.ask(node, (answer) => this.#note(index, answer))
     }
   }
 
-  /** Time is up. */
+  /** The time is up: nodes without an answer have timed out. */
   wake(): void {
-    for (const [place, node] of this.#question.nodes.entries()) {
-      if (this.#answers[place] !== undefined) continue
+    for (const [index, node] of this.#question.nodes.entries()) {
+      if (this.#answers[index] !== undefined) continue
       node.fellSilent()
-      this.#note(place, this.#question.silence(node))
+      this.#note(index, this.#question.silence(node))
     }
   }
 
-  #note(place: number, answer: Answer): void {
-    if (this.#answers[place] !== undefined) return
-    this.#answers[place] = answer
+  #note(index: number, answer: Answer): void {
+    if (this.#answers[index] !== undefined) return
+    this.#answers[index] = answer
     this.#missing -= 1
-    this.#question.onAnswer?.(this.#question.nodes[place] as Node, answer)
-    this.#look()
+    this.#question.onAnswer?.(this.#question.nodes[index] as Node, answer)
+    this.#judge()
   }
 
-  #look(): void {
+  #judge(): void {
     const verdict = this.#question.judge(this.#answers)
     // Resolving twice changes nothing.
     if (verdict !== undefined) this.#resolve(verdict)

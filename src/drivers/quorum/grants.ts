@@ -1,56 +1,52 @@
 import type { Claim } from '../../core/contract/driver.ts'
+import { claimName } from '../../core/contract/requests.ts'
 import type { Node } from './node.ts'
-import type { Held } from './verdict.ts'
+import type { HeldStatus } from './verdict.ts'
 
-/** A claim that this driver told its client is held. */
-export interface Grant {
+/** A claim that this driver has answered `held`. */
+export interface MajorityGrant {
   readonly claim: Claim
-  /** As told. It stays the same while the claim is held, whatever single nodes say. */
+  /** As answered. It stays the same while the claim is held, whatever single nodes have. */
   fence: number
   /** In force: a renewal may have changed it. */
   ttlMs: number
   readonly grantedAt: number
-  /** Until when the client was told it holds. */
+  /** The end of the lease, as last answered. */
   until: number
   /**
-   * Nodes where it has been held without a break since before the end told last. Only these count when it is renewed:
-   * one that got it late may have been somebody else's in between.
+   * The nodes that have held the claim without a break since before `until` as answered last. Only these count when the claim is
+   * renewed: another node may have granted the lock to somebody else in between.
    */
-  readonly votes: Map<Node, Held>
+  readonly votes: Map<Node, HeldStatus>
 }
 
-/** Which claim is meant. An id by itself may be somebody's for another key: what is told of one must not be told of the other. */
-export type Place = Pick<Claim, 'key' | 'id'>
+type ClaimAddress = Pick<Claim, 'key' | 'id'>
 
-/** The claims that are held, as far as this driver told so. Those that nobody releases are forgotten after a while. */
+/** The claims that this driver has answered `held`. Those that nobody releases are forgotten a ttl after their end. */
 export class Grants {
-  readonly #byPlace = new Map<string, Grant>()
+  readonly #byName = new Map<string, MajorityGrant>()
 
-  get(place: Place): Grant | undefined {
-    return this.#byPlace.get(nameOf(place))
+  get(address: ClaimAddress): MajorityGrant | undefined {
+    return this.#byName.get(claimName(address))
   }
 
   /** Adds a grant, or moves it behind the others after a renewal. */
-  put(grant: Grant, now: number): void {
+  put(grant: MajorityGrant, now: number): void {
     this.delete(grant.claim)
-    this.#byPlace.set(nameOf(grant.claim), grant)
+    this.#byName.set(claimName(grant.claim), grant)
     this.#forgetSome(now)
   }
 
-  delete(place: Place): void {
-    this.#byPlace.delete(nameOf(place))
+  delete(address: ClaimAddress): void {
+    this.#byName.delete(claimName(address))
   }
 
-  /** Looks at a few of the oldest only. Somebody else may be renewing a claim, so it is kept for another ttl. */
+  /** Checks a few of the oldest. Another process may be renewing a claim, so it is kept for another ttl. */
   #forgetSome(now: number): void {
-    let looks = 4
-    for (const [name, grant] of this.#byPlace) {
-      if (looks-- === 0 || now < grant.until + grant.ttlMs) return
-      this.#byPlace.delete(name)
+    let checksLeft = 4
+    for (const [name, grant] of this.#byName) {
+      if (checksLeft-- === 0 || now < grant.until + grant.ttlMs) return
+      this.#byName.delete(name)
     }
   }
-}
-
-function nameOf({ key, id }: Place): string {
-  return `${id.length} ${id}${key}`
 }

@@ -1,12 +1,12 @@
 import type { KeyPage, ListedClaim, ListQuery } from '../../core/contract/driver.ts'
 import { pageOf } from '../kit/paging.ts'
-import { majorityOf } from './majority.ts'
 import type { Node } from './node.ts'
+import { majorityOf } from './verdict.ts'
 
-/** What each node that answered lists. */
+/** What each node that answered has listed. */
 export type Pages = ReadonlyMap<Node, KeyPage>
 
-/** A held claim as one node has it. */
+/** A held claim as one node lists it. */
 export interface Copy {
   readonly node: Node
   readonly claim: ListedClaim
@@ -14,7 +14,7 @@ export interface Copy {
   readonly now: number
 }
 
-/** What a majority of so many nodes holds, told in one clock and in the order of keys. */
+/** One page of the claims that a majority holds, in the order of keys, with the times of one clock. */
 export function mergedPage(pages: Pages, query: ListQuery, now: number, nodeCount: number): KeyPage {
   const majority = majorityOf(nodeCount)
   const silent = nodeCount - pages.size
@@ -49,18 +49,18 @@ export function copiesOfKey(pages: Pages, key: string): Copy[][] {
 }
 
 /**
- * The fence a claim was granted with. A majority has it; nodes that gave their copy late may have another. Where so
- * many nodes are missing that it cannot be told, the most common one, and of those the highest.
+ * The fence a claim was granted with. A majority has it; a node that granted its copy late may have another. If too few nodes
+ * answered to show a majority, it is the most common fence, and of several the highest.
  */
 export function fenceOf(copies: readonly Copy[]): number {
   const fences = copies.map(({ claim }) => claim.fence)
-  const votes = (fence: number): number => fences.filter((other) => other === fence).length
-  return fences.toSorted((one, other) => votes(other) - votes(one) || other - one)[0] ?? 0
+  const votes = (wanted: number): number => fences.filter((fence) => fence === wanted).length
+  return fences.toSorted((a, b) => votes(b) - votes(a) || b - a)[0] ?? 0
 }
 
 /**
- * Whether a majority may have the claim with one fence. Without that it is about to be granted, or has just been let go,
- * and which fence it has is not decided or no longer to be seen.
+ * Whether a majority may have the claim with one fence. If not, the claim is being granted or has just been released, and its
+ * fence is not decided yet or can no longer be seen.
  */
 function mayBeAgreed(copies: readonly Copy[], silent: number, majority: number): boolean {
   const fence = fenceOf(copies)
@@ -68,8 +68,8 @@ function mayBeAgreed(copies: readonly Copy[], silent: number, majority: number):
 }
 
 /**
- * Whether some claim may be about to get another fence than the one a majority has: a node gave it a higher one. If its
- * owner heard of that node too late, it was told the lower one, and the difference stays.
+ * Whether the fence of some claim may be about to be lifted: a majority has one fence, and a node a higher one. If that node
+ * answered too late, the owner was given the lower fence, and the difference stays.
  */
 export function mayBeLifted(pages: Pages, { known }: ListQuery, majority: number): boolean {
   return [...copiesOf(pages).values()].some((all) =>
@@ -81,14 +81,14 @@ export function mayBeLifted(pages: Pages, { known }: ListQuery, majority: number
   )
 }
 
-/** The claim as the node has it with which its majority ends; undefined if fewer hold it. */
+/** The claim as listed by the node whose expiry ends its majority; undefined if no majority holds it. */
 function mergedClaim(copies: readonly Copy[], now: number, majority: number): ListedClaim | undefined {
-  const last = copies.toSorted((one, other) => remainingMs(other) - remainingMs(one))[majority - 1]
+  const last = copies.toSorted((a, b) => remainingMs(b) - remainingMs(a))[majority - 1]
   if (last === undefined) return undefined
   const { claim } = last
   const moved = (time: number): number => time - last.now + now
-  // A node counts a fence written back to it as a renewal, and one that lags has counted fewer.
-  const mostFirst = copies.map((copy) => copy.claim.renewalCount).toSorted((one, other) => other - one)
+  // A node counts a fence written back to it as a renewal, and a node that lags has counted fewer.
+  const mostFirst = copies.map((copy) => copy.claim.renewalCount).toSorted((a, b) => b - a)
   return {
     ...claim,
     fence: fenceOf(copies),
@@ -101,8 +101,8 @@ function mergedClaim(copies: readonly Copy[], now: number, majority: number): Li
 }
 
 /**
- * Copies of the same claim, put together by id. A node that is a server hides ids, but for the one that is known: then
- * a claim is told by its runner, as a client has one claim to a key at a time.
+ * The copies of each claim, by id. A node that is a server hides all ids but the known one: then claims are matched by their
+ * runner, as a client has one claim to a key at a time.
  */
 function copiesByClaim(all: readonly Copy[], known: string | undefined): Copy[][] {
   const copies = all.filter(({ claim }) => claim.state === 'held')

@@ -1,19 +1,21 @@
-import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
+import type { Backoff } from '../../core/time/backoff.ts'
 import { Batcher } from '../../core/client/batcher.ts'
 import type { KeyPage, ListedKey, ListQuery, LockDriver, Request, ClaimStatus } from '../../core/contract/driver.ts'
-import type { Environment, Timer } from '../../core/time/environment.ts'
+import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
-import { errorOf, faultOf, fenceFloorMaxOf } from '../../core/contract/limits.ts'
+import { limitError, limitFault, fenceFloorMaxOf } from '../../core/contract/limits.ts'
 import { endsWithConnection, requireLeaseLifetime } from '../../core/contract/supports.ts'
+import { Reconnector } from '../kit/reconnector.ts'
 import { Uncounted, Voting } from './voting.ts'
 
+/** Takes the answer to one request. */
 export type Answered = (status: ClaimStatus) => void
 
 const openingRetry: Backoff = { attempts: Infinity, minMs: 100, maxMs: 5000, factor: 2, jitter: 0.2 }
 
 /**
- * One store of a quorum. Requests for one key reach it one after the other, those of one turn together, like a client's
- * own; it is left alone while it is silent, and its word counts only once it can have forgotten nothing.
+ * One store of a quorum. As from a client, requests for one key reach it one after the other, and those of one turn together. While a
+ * request has timed out, the node is asked nothing but releases; its answers count only once it can have forgotten nothing.
  */
 export class Node {
   readonly name: string
@@ -25,17 +27,22 @@ export class Node {
   #silent = false
   /** Requests under way. */
   #unanswered = 0
-  #failures = 0
-  /** Why it could not be opened the last time. */
+  /** Why the node could not be opened the last time. */
   #trouble: unknown
-  #retry: Timer | undefined
+  readonly #reconnector: Reconnector
 
-  constructor(driver: LockDriver, place: number, environment: Environment, votesAfterMs: number) {
-    this.name = `node ${place} (${driver.name})`
+  constructor(driver: LockDriver, position: number, environment: Environment, votesAfterMs: number) {
+    this.name = `node ${position} (${driver.name})`
     this.driver = driver
     this.#environment = environment
     this.#batcher = new Batcher(driver, environment)
     this.#voting = new Voting(driver, environment, votesAfterMs)
+    this.#reconnector = new Reconnector({
+      backoff: openingRetry,
+      environment,
+      // A failure schedules the next attempt.
+      attempt: () => void this.open().catch(() => {}),
+    })
   }
 
   /** See {@link Voting.fenceFloor}. */
@@ -43,14 +50,14 @@ export class Node {
     return this.#voting.fenceFloor
   }
 
-  /** Refuses a store whose locks end with the connection of whoever asked this quorum's client for them. */
+  /** Refuses a store whose locks end with a connection: the quorum's connection is not the holder's. */
   requireLeases(): void {
     requireLeaseLifetime({ name: this.name, supports: this.driver.supports }, 'A quorum')
   }
 
   /**
-   * Settles with the first try. If that failed, further ones follow in the background until the node is closed. UNSUPPORTED:
-   * the store is none that a quorum can have for a node, and is asked nothing while it is not.
+   * Settles with the first attempt. If that failed, further attempts follow in the background until the node is closed. UNSUPPORTED: a
+   * quorum cannot use the store, and sends it nothing until an attempt finds that it can.
    */
   async open(): Promise<void> {
     if (this.#state === 'open') return
@@ -60,7 +67,7 @@ export class Node {
       await this.#voting.requireAge(this.name)
     } catch (error) {
       this.#trouble = error
-      this.#openLater()
+      this.#reconnector.failed()
       throw error
     }
     if (this.#state === 'closed') return
@@ -69,12 +76,12 @@ export class Node {
 
   async close(): Promise<void> {
     this.#state = 'closed'
-    this.#retry?.cancel()
+    this.#reconnector.close()
     this.#batcher.close()
     await this.driver.close()
   }
 
-  /** Sends a request. False: it was not sent, and `answered` has been told so already. */
+  /** Sends a request. False: the request was not sent, and `answered` has been called already. */
   ask(request: Request, answered: Answered): boolean {
     const obstacle = this.#obstacle(request)
     if (obstacle !== undefined) {
@@ -82,25 +89,25 @@ export class Node {
       return false
     }
     this.#unanswered += 1
-    this.#batcher.submit(request, { answered: (_, status) => this.#onNotification(status, answered) })
+    this.#batcher.submit(request, { answered: (_, status) => this.#onAnswer(status, answered) })
     return true
   }
 
-  /** As `ask`; but what a store that restarted empty would say does not count: see `uncounted.ts`. */
+  /** As `ask`, but an answer that a store that restarted empty could give does not count: see {@link Voting}. */
   vote(request: Request, answered: Answered): boolean {
     if (request.op === 'claim' && this.#voting.waitMs > 0) {
-      answered(this.#voting.instead(this.name))
+      answered(this.#voting.uncounted(this.name))
       return false
     }
     const askedAt = this.#environment.now()
     return this.ask(request, (status) => {
-      const doubtful = status.state === (request.op === 'claim' ? 'held' : 'absent')
-      if (doubtful) void this.#voteOn(status, askedAt, answered)
+      const isDoubtful = status.state === (request.op === 'claim' ? 'held' : 'absent')
+      if (isDoubtful) void this.#voteOn(status, askedAt, answered)
       else answered(status)
     })
   }
 
-  /** All that the node lists, page after page, for as long as somebody waits for it. */
+  /** All that the node lists, page after page, for at most `withinMs`. */
   async list(query: ListQuery, withinMs: number): Promise<KeyPage> {
     const obstacle = this.#obstacle(undefined)
     if (obstacle !== undefined) throw obstacle
@@ -108,7 +115,7 @@ export class Node {
     const keys: ListedKey[] = []
     let page: KeyPage | undefined
     do {
-      // A store with very many keys, or one that never comes to an end, must not be read on and on for nobody.
+      // The caller has stopped waiting: a store with very many keys, or without an end, must not be read on.
       if (this.#environment.now() > until) throw this.#unfit(`It has listed ${keys.length} keys so far.`)
       const after = page?.next
       page = await this.driver.list({ ...query, limit: keysPerPage, ...(after !== undefined && { after }) })
@@ -118,8 +125,8 @@ export class Node {
   }
 
   /**
-   * The node has not answered in time: it is asked nothing more until it has. Unless it answers requests, and was only slow to
-   * list what it has or to say how old that is: no answer would be on its way that could end its silence.
+   * A call to the node timed out: the node is asked nothing more until it answers a request. If no request is under way, only a listing
+   * or the data's age was slow, and no answer could end the silence: then the node does not count as silent.
    */
   fellSilent(): void {
     this.#silent = this.#unanswered > 0
@@ -131,17 +138,17 @@ export class Node {
       return answered({ state: 'unknown', error: new Uncounted(message, status) })
     }
     const counts = (await this.#voting.counts(askedAt)) && !endsWithConnection(this.driver.supports)
-    answered(counts ? status : this.#voting.instead(this.name, status))
+    answered(counts ? status : this.#voting.uncounted(this.name, status))
   }
 
-  #onNotification(status: ClaimStatus, answered: Answered): void {
+  #onAnswer(status: ClaimStatus, answered: Answered): void {
     this.#unanswered -= 1
     this.#silent = false
     if (status.state !== 'unknown') return answered(status)
     answered({ state: 'unknown', error: this.#named(status.error) })
   }
 
-  /** The error of the node's driver, saying which node. */
+  /** The error of the node's driver, with the node's name. */
   #named(error: unknown): LeaseholdError {
     const reason = error instanceof LeaseholdError ? error.reason : undefined
     return new LeaseholdError('UNAVAILABLE', `${this.name}: ${plainMessageOf(error)}`, {
@@ -150,33 +157,23 @@ export class Node {
     })
   }
 
-  /** Why the node cannot be asked. Releases wait for a silent node: they must arrive after what it has not answered. */
+  /** Why the node cannot be asked. A silent node still gets releases: they must arrive after the requests it has not answered. */
   #obstacle(request: Request | undefined): LeaseholdError | undefined {
     if (this.#state !== 'open') {
       const why = this.#trouble === undefined ? '' : ` ${plainMessageOf(this.#trouble)}`
       return new LeaseholdError('UNAVAILABLE', `${this.name} is not connected.${why}`, { reason: 'network' })
     }
     const { supports } = this.driver
-    // Another server, with narrower limits, may have taken the place of the one that was opened.
+    // A server with narrower limits may have replaced the one that was opened.
     if (endsWithConnection(supports)) return this.#unfit('Its locks end with a connection.')
-    const fault = request && faultOf(request, supports)
-    if (fault !== undefined) return this.#unfit(plainMessageOf(errorOf(fault)))
+    const fault = request && limitFault(request, supports)
+    if (fault !== undefined) return this.#unfit(plainMessageOf(limitError(fault)))
     if (!this.#silent || request?.op === 'release') return undefined
     return new LeaseholdError('UNAVAILABLE', `${this.name} does not answer.`, { reason: 'no-answer' })
   }
 
   #unfit(why: string): LeaseholdError {
     return new LeaseholdError('UNAVAILABLE', `${this.name}: ${why}`, { reason: 'store' })
-  }
-
-  #openLater(): void {
-    if (this.#state === 'closed') return
-    this.#failures += 1
-    const delayMs = pauseMs(openingRetry, this.#failures, this.#environment.random())
-    this.#retry = this.#environment.timer(delayMs, () => {
-      // The next failure sets the next timer.
-      this.open().catch(() => {})
-    })
   }
 }
 

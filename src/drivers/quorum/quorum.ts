@@ -1,11 +1,18 @@
-import { majorityOf } from './majority.ts'
 import type { KeyPage, ListQuery, ClaimStatus } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { Cleanup } from './cleanup.ts'
 import { Grants } from './grants.ts'
 import type { Pages } from './listing.ts'
-import { latestSuccession, mergedAbsence, noMajority, type Answers, type Held, type Verdict } from './verdict.ts'
+import {
+  latestSuccession,
+  majorityOf,
+  mergedAbsence,
+  noMajority,
+  type Answers,
+  type HeldStatus,
+  type MajorityVerdict,
+} from './verdict.ts'
 import type { Answered, Node } from './node.ts'
 import { FanOut } from './fan-out.ts'
 
@@ -14,8 +21,8 @@ export class Quorum {
   readonly nodes: readonly Node[]
   readonly majority: number
   readonly environment: Environment
-  readonly polls: FanOut
-  readonly clearing: Cleanup
+  readonly fanOut: FanOut
+  readonly cleanup: Cleanup
   readonly grants = new Grants()
   readonly #driftRate: number
   readonly #answerWithinMs: number | undefined
@@ -28,8 +35,8 @@ export class Quorum {
     this.nodes = nodes
     this.majority = majorityOf(nodes.length)
     this.environment = environment
-    this.polls = new FanOut(environment)
-    this.clearing = new Cleanup(environment)
+    this.fanOut = new FanOut(environment)
+    this.cleanup = new Cleanup(environment)
     this.#driftRate = terms.driftRate
     this.#answerWithinMs = terms.answerWithinMs
   }
@@ -40,12 +47,12 @@ export class Quorum {
     return Math.min(withinMs, ttlMs / 2)
   }
 
-  /** Until when a holder may be told it holds, if what was asked at `sentAt` left a majority this much. */
+  /** The end of a lease of which a majority had `leftMs` left when asked at `sentAt`. */
   heldUntil(sentAt: number, leftMs: number): number {
     return sentAt + leftMs * (1 - this.#driftRate)
   }
 
-  /** Asks nodes one thing each, and gives what their answers come to. */
+  /** Sends each node a request, and gives what their answers come to. */
   ask<Outcome>(question: {
     readonly nodes?: readonly Node[]
     readonly withinMs: number
@@ -54,18 +61,18 @@ export class Quorum {
     readonly judge: (answers: Answers) => Outcome | undefined
   }): Promise<Outcome> {
     const { nodes = this.nodes, withinMs } = question
-    const silence = (node: Node): ClaimStatus => ({ state: 'unknown', error: tooSlow(node, withinMs) })
-    return this.polls.ask<ClaimStatus, Outcome>({ ...question, nodes, silence })
+    const silence = (node: Node): ClaimStatus => ({ state: 'unknown', error: timedOut(node, withinMs) })
+    return this.fanOut.ask<ClaimStatus, Outcome>({ ...question, nodes, silence })
   }
 
-  /** What a grant or a renewal is told as. Undefined: nothing is left of it. */
-  told(held: readonly Held[], fence: number, until: number): Held | undefined {
+  /** The answer to a claim or renewal that a majority holds until `until`. Undefined: nothing is left of the lease. */
+  heldStatus(held: readonly HeldStatus[], fence: number, until: number): HeldStatus | undefined {
     const ttlMs = Math.floor(until - this.environment.now())
     return ttlMs > 0 ? { state: 'held', fence, ttlMs, after: latestSuccession(held) } : undefined
   }
 
-  /** A verdict as a status; only how a claim is held takes more than the answers to tell. */
-  outcome(verdict: Verdict, answers: Answers): 'held' | ClaimStatus | undefined {
+  /** A verdict as a status; but `held` stays a word, as its status takes more than the answers. */
+  outcome(verdict: MajorityVerdict, answers: Answers): 'held' | ClaimStatus | undefined {
     if (verdict === 'absent') return mergedAbsence(answers)
     return verdict === 'unknown' ? this.unknown(answers) : verdict
   }
@@ -74,16 +81,16 @@ export class Quorum {
     return noMajority(answers, this.nodes.length)
   }
 
-  /** Reads from all nodes. Rejects unless a majority answers: less cannot tell what is held. */
+  /** Lists all nodes. Rejects unless a majority answers: fewer cannot say what is held. */
   async read(query: ListQuery, withinMs: number): Promise<Pages> {
     const pages = new Map<Node, KeyPage>()
-    const failed = await this.polls.ask<KeyPage | ClaimStatus, Answers>({
+    const failed = await this.fanOut.ask<KeyPage | ClaimStatus, Answers>({
       nodes: this.nodes,
       withinMs,
       ask: (node, answered) => {
         node.list(query, withinMs).then(answered, (error: unknown) => answered({ state: 'unknown', error }))
       },
-      silence: (node) => ({ state: 'unknown', error: tooSlow(node, withinMs) }),
+      silence: (node) => ({ state: 'unknown', error: timedOut(node, withinMs) }),
       onAnswer: (node, answer) => {
         if ('keys' in answer) pages.set(node, answer)
       },
@@ -98,7 +105,7 @@ export class Quorum {
   }
 }
 
-function tooSlow(node: Node, withinMs: number): LeaseholdError {
+function timedOut(node: Node, withinMs: number): LeaseholdError {
   return new LeaseholdError('UNAVAILABLE', `${node.name} has not answered within ${Math.round(withinMs)} ms.`, {
     reason: 'no-answer',
   })

@@ -3,27 +3,27 @@ import { LeaseholdError } from '../../core/errors.ts'
 import { durationMaxOf, fenceFloorMaxOf } from '../../core/contract/limits.ts'
 
 /**
- * Rules by which each node can take a lock by itself. `lower-priority` needs a queue, and nodes that decide alone would
+ * Rules by which each node can evict by itself. `lower-priority` needs a queue, and nodes that decide alone would
  * queue in different orders.
  */
 const evictRules: readonly EvictRule[] = ['stale', 'same-runner', 'all']
 
 /**
- * Fences are written back to nodes as floors, so those of a quorum must stay within what its nodes take. Whatever floor its
- * callers ask for, this many more can follow.
+ * Fences are written back to nodes as floors, so those of a quorum must stay below the highest floor its nodes take. Above whatever
+ * floor a caller asks for, this many more fences fit.
  */
 const fencesToFollow = 2 ** 50
 
-/** The ttl of a store that names none, as everywhere. */
+/** The default ttl of a store that names none. */
 const leaseDefaultMs = 30_000
 
 /** What a quorum of these nodes can do: exclusive locks, on terms that all of them know. */
 export function supportsOf(all: readonly Supports[], votesAfterMs: number): Supports {
   // A node that restarted empty votes again after `votesAfter`: by then every lease it forgot must be over.
   const forgottenAfterMs = votesAfterMs === 0 ? Infinity : votesAfterMs
-  const ttlMaxMs = Math.min(forgottenAfterMs, ...all.map((one) => one.ttlMaxMs))
-  const ttlAndGraceMaxMs = Math.min(forgottenAfterMs, ...all.map((one) => one.ttlAndGraceMaxMs ?? Infinity))
-  const ttlDefaultMs = Math.max(...all.map((one) => one.ttlDefaultMs ?? leaseDefaultMs))
+  const ttlMaxMs = Math.min(forgottenAfterMs, ...all.map((supports) => supports.ttlMaxMs))
+  const ttlAndGraceMaxMs = Math.min(forgottenAfterMs, ...all.map((supports) => supports.ttlAndGraceMaxMs ?? Infinity))
+  const ttlDefaultMs = Math.max(...all.map((supports) => supports.ttlDefaultMs ?? leaseDefaultMs))
   return {
     shared: false,
     limit: false,
@@ -46,6 +46,7 @@ export function supportsOf(all: readonly Supports[], votesAfterMs: number): Supp
   }
 }
 
+/** The error for a feature that nodes cannot decide alone. */
 export function unsupported(what: string): LeaseholdError {
   return new LeaseholdError('UNSUPPORTED', `A quorum cannot do ${what}. docs/stores/quorum.md says why.`)
 }

@@ -2,9 +2,17 @@
 import type { AbsentReason, ClaimStatus, Succession } from '../../core/contract/driver.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 
-export type Held = Extract<ClaimStatus, { state: 'held' }>
+/** The status of a claim that is held. */
+export type HeldStatus = Extract<ClaimStatus, { state: 'held' }>
+/** The answers to one question, in the order of the nodes; undefined where none has come yet. */
 export type Answers = readonly (ClaimStatus | undefined)[]
-export type Verdict = 'held' | 'absent' | 'unknown' | undefined
+/** What the answers come to; undefined: more answers are needed. */
+export type MajorityVerdict = 'held' | 'absent' | 'unknown' | undefined
+
+/** How many of so many nodes are a majority: any two majorities have a node in common. */
+export function majorityOf(nodes: number): number {
+  return Math.floor(nodes / 2) + 1
+}
 
 interface Count {
   readonly held: number
@@ -14,10 +22,10 @@ interface Count {
 }
 
 /**
- * Granted if a majority granted. Not granted as soon as no majority can; then it is contention if a majority gave a
- * clear answer, and otherwise nobody knows.
+ * Held if a majority granted the claim. As soon as no majority can: absent if a majority gave a clear answer (contention), else
+ * unknown.
  */
-export function claimVerdict(answers: Answers, majority: number): Verdict {
+export function claimVerdict(answers: Answers, majority: number): MajorityVerdict {
   const { held, absent, pending } = countOf(answers)
   if (held >= majority) return 'held'
   if (held + pending >= majority) return undefined
@@ -25,36 +33,36 @@ export function claimVerdict(answers: Answers, majority: number): Verdict {
   return held + absent + pending >= majority ? undefined : 'unknown'
 }
 
-/** Renewed if a majority renewed, over if a majority says so. A renewal that reached fewer may be tried again. */
-export function renewalVerdict(answers: Answers, majority: number): Verdict {
+/** Held if a majority renewed the claim, absent if a majority has ended it, else unknown: the renewal may be tried again. */
+export function renewalVerdict(answers: Answers, majority: number): MajorityVerdict {
   const { held, absent, pending } = countOf(answers)
   if (held >= majority) return 'held'
   if (absent >= majority) return 'absent'
   return Math.max(held, absent) + pending >= majority ? undefined : 'unknown'
 }
 
-/** Over once a majority says so: whoever claims next finds a majority free. */
-export function releaseVerdict(answers: Answers, majority: number): Exclude<Verdict, 'held'> {
+/** Absent once a majority has ended the claim: the next claim then finds a majority free. */
+export function releaseVerdict(answers: Answers, majority: number): Exclude<MajorityVerdict, 'held'> {
   const { absent, pending } = countOf(answers)
   if (absent >= majority) return 'absent'
   return absent + pending >= majority ? undefined : 'unknown'
 }
 
-/** For how long at least a majority goes on holding: the majority that holds longest decides. */
-export function majorityTtlMs(held: readonly Held[], majority: number): number {
-  const longestFirst = held.map(({ ttlMs }) => ttlMs).toSorted((one, other) => other - one)
+/** For how long a majority surely goes on holding: the shortest ttl within the majority whose ttls are longest. */
+export function majorityTtlMs(held: readonly HeldStatus[], majority: number): number {
+  const longestFirst = held.map(({ ttlMs }) => ttlMs).toSorted((a, b) => b - a)
   return longestFirst[majority - 1] ?? 0
 }
 
-/** Who was here before, if most nodes know of somebody: the latest. One that lags behind tells an old story. */
-export function latestSuccession(held: readonly Held[]): Succession | undefined {
-  const stories = held.flatMap(({ after }) => (after === undefined ? [] : [after]))
-  if (stories.length * 2 <= held.length) return undefined
-  return stories.toSorted((one, other) => other.fence - one.fence)[0]
+/** The latest previous holder, if most nodes know of one: a node that lags behind knows an earlier one. */
+export function latestSuccession(held: readonly HeldStatus[]): Succession | undefined {
+  const successions = held.flatMap(({ after }) => (after === undefined ? [] : [after]))
+  if (successions.length * 2 <= held.length) return undefined
+  return successions.toSorted((a, b) => b.fence - a.fence)[0]
 }
 
-/** Where nodes differ on why a claim is over: what most say, else what says most. */
-const tellingFirst: readonly AbsentReason[] = [
+/** Where as many nodes give one reason as another, the more informative reason counts: the earlier in this list. */
+const reasonsByWeight: readonly AbsentReason[] = [
   'evicted',
   'max-hold',
   'expired',
@@ -65,33 +73,38 @@ const tellingFirst: readonly AbsentReason[] = [
   'unknown',
 ]
 
+/** Why a claim is over: the reason that most nodes give. */
 export function mergedAbsence(answers: Answers): ClaimStatus {
   const absences = answers.filter((answer) => answer?.state === 'absent')
   const votes = (reason: AbsentReason): number => absences.filter((absence) => absence.reason === reason).length
   const [first] = absences.toSorted(
-    (one, other) =>
-      votes(other.reason) - votes(one.reason) || tellingFirst.indexOf(one.reason) - tellingFirst.indexOf(other.reason),
+    (a, b) =>
+      votes(b.reason) - votes(a.reason) || reasonsByWeight.indexOf(a.reason) - reasonsByWeight.indexOf(b.reason),
   )
   return first ?? { state: 'absent', reason: 'unknown' }
 }
 
-/** For an outcome nobody knows, with what each node that failed had to say. */
+/** The status of a claim whose outcome is unknown, with the error of each node that gave no clear answer. */
 export function noMajority(answers: Answers, nodes: number): ClaimStatus {
   const errors = answers.flatMap((answer) => (answer?.state === 'unknown' ? [answer.error] : []))
-  const said = errors.map((error) => plainMessageOf(error))
+  const messages = errors.map((error) => plainMessageOf(error))
   const waits = errors.flatMap((error) => (error instanceof LeaseholdError ? (error.retryAfterMs ?? []) : []))
-  const error = new LeaseholdError('UNAVAILABLE', `Too few of ${nodes} nodes gave a clear answer. ${said.join(' ')}`, {
-    reason: 'no-majority',
-    cause: errors[0],
-    ...(waits.length > 0 && { retryAfterMs: Math.min(...waits) }),
-  })
+  const error = new LeaseholdError(
+    'UNAVAILABLE',
+    `Too few of ${nodes} nodes gave a clear answer. ${messages.join(' ')}`,
+    {
+      reason: 'no-majority',
+      cause: errors[0],
+      ...(waits.length > 0 && { retryAfterMs: Math.min(...waits) }),
+    },
+  )
   return { state: 'unknown', error }
 }
 
 function countOf(answers: Answers): Count {
   const count = { held: 0, absent: 0, unknown: 0, pending: 0 }
   for (const answer of answers) {
-    // Nobody queues at a node: a claim that waits there would be one that did not get it.
+    // A quorum never queues: a claim that waits at a node has not been granted there.
     if (answer === undefined) count.pending += 1
     else count[answer.state === 'waiting' ? 'absent' : answer.state] += 1
   }

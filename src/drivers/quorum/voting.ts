@@ -4,26 +4,26 @@ import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 import { fenceFloor } from '../../core/rule/fence.ts'
 
-/** Some stores tell their age in whole seconds: births closer together than this are one and the same. */
+/** Some stores give their age in whole seconds: births closer together than this are the same. */
 const sameBirthMs = 1000
 
 /**
- * Whether a node may vote. A store that came back empty has forgotten who holds what: until every lease it may have
- * forgotten is over, its grants and its "never heard of it" count for nothing.
+ * Whether a node may vote. A store that came back empty has forgotten who holds what: until every lease it may have forgotten is
+ * over, neither its grants nor its `absent` count.
  */
 export class Voting {
   readonly #driver: LockDriver
   readonly #environment: Environment
   readonly #votesAfterMs: number
-  /** Since when the node has kept what it was told, as far as is known. */
+  /** Since when the node has kept its data, as far as is known. */
   #keptSince: number | undefined
-  /** The youngest that the data has been: what seems older later is the work of a clock that was set forward. */
+  /** The latest birth that the node has reported: if it seems older later, a clock was set forward. */
   #bornLast = -Infinity
-  /** The birth for which `#fenceFloor` was reckoned. */
+  /** The birth from which `#fenceFloor` was computed. */
   #floorOf = -Infinity
   #fenceFloor = 0
   #asking: Promise<number> | undefined
-  /** Why its age is not known. */
+  /** Why the age is not known. */
   #trouble: unknown
 
   constructor(driver: LockDriver, environment: Environment, votesAfterMs: number) {
@@ -39,16 +39,16 @@ export class Voting {
   }
 
   /**
-   * The least fence of a grant in which the node has a part: what the wall clock said when it began to vote. Fences
-   * it may have forgotten were minted before it came back empty, so they are lower, whatever its own counter begins with.
+   * The least fence of a grant for which the node votes: the wall clock's time when it began to vote. Fences it may have forgotten
+   * were minted before it came back empty, so they are lower, whatever its own counter begins with.
    */
   get fenceFloor(): number {
     return this.#fenceFloor
   }
 
   /**
-   * Refuses a node that cannot say since when it has kept its data: it could come back empty between two requests, and
-   * nobody would notice. Nor does a node vote that claims to have kept it for ever, as no store can know that.
+   * Refuses a node that cannot say since when it has kept its data: it could come back empty between two requests without anybody
+   * noticing. A node that claims to have kept its data for ever is refused too, as no store can know that.
    */
   async requireAge(nodeName: string): Promise<void> {
     if (this.#votesAfterMs === 0) return
@@ -64,16 +64,16 @@ export class Voting {
     )
   }
 
-  /** Whether an answer to what was asked at `askedAt`, which has just come, counts. */
+  /** Whether an answer that has just come, to a request sent at `askedAt`, counts. */
   async counts(askedAt: number): Promise<boolean> {
     if (this.#votesAfterMs === 0) return true
     await this.#readAge()
-    // By when it was asked: what it said, it may have said at once.
+    // By the time of the request: the node may have answered at once, and the answer taken long to arrive.
     return this.#keptSince !== undefined && askedAt - this.#keptSince >= this.#votesAfterMs
   }
 
-  /** What stands for the node's word while it does not vote. */
-  instead(nodeName: string, said?: ClaimStatus): ClaimStatus {
+  /** The status that replaces the node's answer while it does not vote. */
+  uncounted(nodeName: string, said?: ClaimStatus): ClaimStatus {
     const { waitMs } = this
     const message =
       this.#trouble === undefined
@@ -82,7 +82,7 @@ export class Voting {
     return { state: 'unknown', error: new Uncounted(message, said, waitMs) }
   }
 
-  /** Asks after the answer, so that a restart before it cannot be missed; one question for all answers of a batch. */
+  /** Reads the age after the answer, so that no restart before it is missed; once for all answers of a batch. */
   async #readAge(): Promise<void> {
     try {
       this.#bornAt(this.#environment.now() - checkedAge(await this.#askAge()))
@@ -104,7 +104,7 @@ export class Voting {
 
   #bornAt(keptSince: number): void {
     const dataAgeMs = this.#environment.now() - keptSince
-    // Two readings of one birth differ by a little, and a floor that crept up would cost a write-back each time.
+    // Two readings of one birth differ a little, and a floor that crept up would cost a write-back each time.
     if (this.#votesAfterMs > 0 && keptSince - this.#floorOf >= sameBirthMs) {
       this.#floorOf = keptSince
       this.#fenceFloor = fenceFloor(this.#environment.wall() - dataAgeMs + this.#votesAfterMs)
@@ -121,7 +121,7 @@ function checkedAge(dataAgeMs: number): number {
   throw new LeaseholdError('UNSUPPORTED', `${why}.`)
 }
 
-/** The word of a node that must not be counted, but is worth knowing. To all who count it is unknown. */
+/** Carries a node's answer that must not be counted, but is worth knowing. Verdicts count it as unknown. */
 export class Uncounted extends LeaseholdError {
   readonly said: ClaimStatus | undefined
 
@@ -131,7 +131,7 @@ export class Uncounted extends LeaseholdError {
   }
 }
 
-/** What the node said, counted or not. */
+/** The node's own answer, counted or not. */
 export function saidBy(status: ClaimStatus): ClaimStatus {
   const said = status.state === 'unknown' && status.error instanceof Uncounted ? status.error.said : undefined
   return said === undefined ? status : saidBy(said)

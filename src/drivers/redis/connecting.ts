@@ -1,40 +1,39 @@
-import { withTimeout } from './faults.ts'
-import type { Listener } from './transport.ts'
+import { replyWithin } from './errors.ts'
+import type { ClientEventListener } from './transport.ts'
 
-/** What tells how connecting goes on: a client of either library. */
-interface Connecting {
-  on(event: string, listener: Listener): unknown
-  off(event: string, listener: Listener): unknown
+/** The part of a client of either library that tells whether it could connect. */
+interface ConnectingClient {
+  on(event: string, listener: ClientEventListener): unknown
+  off(event: string, listener: ClientEventListener): unknown
 }
 
 /**
- * Resolves once the client is ready; rejects with the first thing that keeps it from that, which clients tell only
- * through events while they go on trying, or once that takes longer than `withinMs`. `start` may be answered too, or
- * never.
+ * Resolves once the client is ready. Rejects with its first `error` event, as a client goes on trying and tells why it
+ * fails by events only, or when `withinMs` have passed. The promise of `start` counts too, but may never settle.
  */
 export async function connecting(
-  client: Connecting,
+  client: ConnectingClient,
   start: () => Promise<unknown> | undefined,
   withinMs: number,
 ): Promise<void> {
-  let stop: () => void = () => {}
-  const told = new Promise<void>((resolve, reject) => {
+  let unlisten: () => void = () => {}
+  const firstEvent = new Promise<void>((resolve, reject) => {
     const onReady = (): void => resolve()
     const onError = (error: unknown): void => reject(error)
     client.on('ready', onReady)
     client.on('error', onError)
-    stop = () => {
+    unlisten = () => {
       client.off('ready', onReady)
       client.off('error', onError)
     }
   })
   const started = start()
   try {
-    await withTimeout(started === undefined ? told : Promise.race([started, told]), withinMs)
+    await replyWithin(started === undefined ? firstEvent : Promise.race([started, firstEvent]), withinMs)
   } finally {
-    stop()
-    // What comes after the first word on it is of no interest.
-    told.catch(() => {})
+    unlisten()
+    // Whichever of the two settles second is of no interest.
+    firstEvent.catch(() => {})
     started?.catch(() => {})
   }
 }

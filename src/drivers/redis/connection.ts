@@ -1,45 +1,47 @@
 import { connect as connectSocket, isIP, type Socket } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 import { timeLimit, type TimeLimit } from '../../core/time/bounded.ts'
-import type { Address } from './address.ts'
+import type { RedisAddress } from './address.ts'
 import { isAscii, Push, ReplyError, ReplyReader } from './replies.ts'
-import { timedOut, unsent } from './faults.ts'
+import { callTimedOut, notSentError } from './errors.ts'
 
 const keepAliveMs = 10_000
 const readBytes = 65_536
 
-interface Caller {
+/** A call without a reply yet. */
+interface PendingCall {
   readonly resolve: (reply: unknown) => void
   readonly reject: (error: Error) => void
   readonly withinMs: number
-  /** When the reply is overdue. */
+  /** When the call times out. */
   readonly until: number
 }
 
-const nobody: Pick<Caller, 'until' | 'withinMs'> = { until: Infinity, withinMs: Infinity }
+const noCall: Pick<PendingCall, 'until' | 'withinMs'> = { until: Infinity, withinMs: Infinity }
 
+/** What a {@link RedisConnection} reports. */
 export interface ConnectionEvents {
-  /** A message came to a channel that was subscribed to. */
-  message(channel: string, message: string): void
-  /** The connection is gone, once. */
-  closed(): void
+  /** A message came by a channel that was subscribed to. */
+  onMessage(channel: string, message: string): void
+  /** The connection has ended. Called once. */
+  onClose(): void
 }
 
-/** One connection to one server. Commands are written as they come and answered in order; nothing is sent twice. */
-export class Connection {
-  readonly #address: Address
+/** One connection to one server. Commands are written as they come, and replies come in their order; nothing is sent twice. */
+export class RedisConnection {
+  readonly #address: RedisAddress
   readonly #events: ConnectionEvents
   readonly #socket: Socket
-  readonly #callers: Caller[] = []
-  readonly #reader = new ReplyReader((reply) => this.#onNotification(reply))
+  readonly #calls: PendingCall[] = []
+  readonly #reader = new ReplyReader((reply) => this.#onReply(reply))
   #error: Error | undefined
   #ended = false
-  /** Looks for overdue replies. One that comes in time does not stop it: it then finds nothing. */
-  #watch: TimeLimit | undefined
-  #watchAt = Infinity
+  /** Checks for calls that have timed out. A reply in time does not stop the check, which then finds nothing. */
+  #check: TimeLimit | undefined
+  #checkAt = Infinity
 
-  /** Begins to connect. {@transport signIn} tells how that went. */
-  constructor(address: Address, events: ConnectionEvents) {
+  /** Begins to connect. {@link signIn} tells whether that succeeds. */
+  constructor(address: RedisAddress, events: ConnectionEvents) {
     this.#address = address
     this.#events = events
     this.#socket = socketTo(address, (piece) => this.#reader.read(piece))
@@ -47,77 +49,74 @@ export class Connection {
     this.#socket.on('close', () => this.#end(this.#error ?? new Error('Connection is closed.')))
   }
 
-  /** Resolves once it is connected and signed in. Rejects with what kept it from that, in bounded time. */
+  /** Resolves once the connection is signed in. Rejects with the error that prevented that, in bounded time. */
   async signIn(withinMs: number): Promise<void> {
     const { username = 'default', password, db } = this.#address
     const login = password === undefined ? [] : ['AUTH', username, password]
-    // Written as soon as there is a connection.
+    // The socket keeps both commands until it is connected.
     const greeted = this.call('HELLO', ['3', ...login], withinMs)
     const selected = db === 0 ? undefined : this.call('SELECT', [String(db)], withinMs)
     const [greeting] = await Promise.all([greeted, selected])
     if (!Array.isArray(greeting)) throw new Error('What answers there is no Redis server.')
   }
 
-  /**
-   * Sends a command. Rejects with what Redis complains about, or if the connection is lost before it has answered: an
-   * overdue reply has it closed.
-   */
+  /** Sends a command. Rejects with the error of Redis, or if the connection ends before the reply: a call that times out ends it. */
   call(command: string, args: readonly string[], withinMs: number): Promise<unknown> {
-    if (this.#ended) return Promise.reject(unsent())
+    if (this.#ended) return Promise.reject(notSentError())
     return new Promise((resolve, reject) => {
       const until = performance.now() + withinMs
-      this.#callers.push({ resolve, reject, withinMs, until })
-      if (until < this.#watchAt) this.#watchUntil(until)
+      this.#calls.push({ resolve, reject, withinMs, until })
+      if (until < this.#checkAt) this.#checkAfter(until)
       const text = encoded(command, args, charactersOf)
-      // Nearly all are ASCII: their lengths are right then, and nothing had to be counted.
+      // Nearly all commands are ASCII, where a text has as many bytes as characters: then no bytes need be counted.
       if (isAscii(text)) this.#socket.write(text, 'latin1')
       else this.#socket.write(encoded(command, args, bytesOf), 'utf8')
     })
   }
 
-  /** Whether the connection is gone. */
+  /** Whether the connection has ended. */
   get ended(): boolean {
     return this.#ended
   }
 
-  /** Hangs up. Whoever has no answer yet will not get one. */
+  /** Ends the connection. Calls without a reply reject. */
   close(): void {
-    // Now, not when the socket says that it has closed.
-    this.#watch?.cancel()
+    // At once: the socket reports its closing only later.
+    this.#check?.cancel()
     this.#socket.destroy()
   }
 
-  #onNotification(reply: unknown): void {
-    if (reply instanceof Push) this.#hearPush(reply.items)
-    else if (reply instanceof ReplyError) this.#callers.shift()?.reject(reply)
-    else this.#callers.shift()?.resolve(reply)
+  #onReply(reply: unknown): void {
+    if (reply instanceof Push) this.#onPush(reply.items)
+    else if (reply instanceof ReplyError) this.#calls.shift()?.reject(reply)
+    else this.#calls.shift()?.resolve(reply)
   }
 
-  /** Redis confirms a subscription by a push, in its turn among the replies. */
-  #hearPush([kind, channel, message]: readonly unknown[]): void {
-    if (kind === 'message') this.#events.message(String(channel), String(message))
-    else if (kind === 'subscribe') this.#callers.shift()?.resolve(null)
+  /** Redis confirms a subscription by a push, in order among the replies. */
+  #onPush([type, channel, message]: readonly unknown[]): void {
+    if (type === 'message') this.#events.onMessage(String(channel), String(message))
+    else if (type === 'subscribe') this.#calls.shift()?.resolve(null)
   }
 
-  #watchUntil(until: number): void {
-    this.#watch?.cancel()
-    this.#watchAt = until
-    this.#watch = timeLimit(until - performance.now(), () => this.#look())
+  #checkAfter(until: number): void {
+    this.#check?.cancel()
+    this.#checkAt = until
+    this.#check = timeLimit(until - performance.now(), () => this.#endIfTimedOut())
   }
 
-  #look(): void {
-    this.#watchAt = Infinity
-    const next = this.#callers.reduce((soonest, caller) => (caller.until < soonest.until ? caller : soonest), nobody)
+  #endIfTimedOut(): void {
+    this.#checkAt = Infinity
+    const next = this.#calls.reduce((soonest, call) => (call.until < soonest.until ? call : soonest), noCall)
     if (next.until === Infinity) return
-    if (performance.now() < next.until) this.#watchUntil(next.until)
-    else this.#socket.destroy(timedOut(next.withinMs))
+    if (performance.now() < next.until) this.#checkAfter(next.until)
+    else this.#socket.destroy(callTimedOut(next.withinMs))
   }
 
   #end(error: Error): void {
     this.#ended = true
-    this.#watch?.cancel()
-    for (const { reject } of this.#callers.splice(0)) reject(error)
-    this.#events.closed()
+    this.#check?.cancel()
+    for (const { reject } of this.#calls.splice(0)) reject(error)
+    this.#events.onClose()
   }
 }
 
@@ -135,15 +134,15 @@ function bytesOf(text: string): number {
   return Buffer.byteLength(text)
 }
 
-function socketTo({ host = '', port = 0, path, tls }: Address, arrived: (piece: Buffer) => void): Socket {
-  const where = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs }
-  if (tls) return connectTls({ ...where, ...(isIP(host) === 0 && { servername: host }) }).on('data', arrived)
-  // What arrives is put into one buffer again and again: quicker than a stream.
+function socketTo({ host = '', port = 0, path, tls }: RedisAddress, onData: (piece: Buffer) => void): Socket {
+  const target = { host, port, noDelay: true, keepAlive: true, keepAliveInitialDelay: keepAliveMs }
+  if (tls) return connectTls({ ...target, ...(isIP(host) === 0 && { servername: host }) }).on('data', onData)
+  // The socket reads into one buffer again and again, which is quicker than a stream.
   const buffer = Buffer.allocUnsafeSlow(readBytes)
   const callback = (bytes: number): boolean => {
-    arrived(buffer.subarray(0, bytes))
+    onData(buffer.subarray(0, bytes))
     return true
   }
   const onread = { buffer, callback }
-  return connectSocket(path === undefined ? { ...where, onread } : { path, onread })
+  return connectSocket(path === undefined ? { ...target, onread } : { path, onread })
 }

@@ -1,11 +1,11 @@
-/** What `batch.lua` and `solo.lua` answer: see the heads of those files. */
+/** Decodes the replies of `batch.lua` and `solo.lua`, whose heads describe the format. */
 import type { AbsentReason, Request, ClaimStatus, Succession } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { wholeRunner } from '../../core/rule/short-runner.ts'
-import { faultOf } from './faults.ts'
+import { redisError } from './errors.ts'
 import { ReplyError } from './replies.ts'
 
-/** What a script returned: the answers and, if there is any, the news for other claims of this very client. */
+/** The reply of a script: the answers and, if there are any, the notifications for other claims of this very client. */
 export function openReply(reply: unknown): { readonly text: unknown; readonly notifications: readonly string[] } {
   if (!Array.isArray(reply)) return { text: reply, notifications: noNotifications }
   const [text, ...notifications] = reply as unknown[]
@@ -14,10 +14,10 @@ export function openReply(reply: unknown): { readonly text: unknown; readonly no
 
 const noNotifications: readonly string[] = []
 
-/** The statuses of a whole batch. */
+/** The statuses of a whole batch, out of the reply of `batch.lua`. */
 export function decodeReply(reply: unknown, requests: readonly Request[]): ClaimStatus[] {
   if (typeof reply !== 'string') throw malformed(reply)
-  const answers = new Answers(reply)
+  const answers = new AnswerReader(reply)
   const statuses: ClaimStatus[] = []
   for (const request of requests) statuses.push(answers.next(request))
   return statuses
@@ -26,12 +26,12 @@ export function decodeReply(reply: unknown, requests: readonly Request[]): Claim
 const released: ClaimStatus = { state: 'absent', reason: 'released' }
 
 /** Reads the answers of a batch one after the other. */
-class Answers {
+class AnswerReader {
   readonly #text: string
   readonly #clock: number
   #at = 0
-  /** How the last claim is held: mostly the next one is held alike, as both were granted in one batch. */
-  #last: Held | undefined
+  /** The last held status. The next claim mostly has the same, as both were granted in one batch. */
+  #lastHeld: Held | undefined
 
   constructor(text: string) {
     this.#text = text
@@ -43,11 +43,11 @@ class Answers {
     const code = this.#text.charCodeAt(this.#at)
     this.#at += 1
     switch (code) {
-      case 103: // g: a plain claim got what it asked for, with the clock as its fence
+      case 103: // g: a plain claim was granted, with the clock as its fence
         return this.#held(this.#clock, request)
-      case 43: // +: the same, with a fence that much above the clock
+      case 43: // +: a plain claim was granted, with a fence that much above the clock
         return this.#held(this.#clock + this.#number(), request)
-      case 61: // =: a plain claim is renewed as it asked for
+      case 61: // =: a plain claim was renewed for the ttl it asked for
         return this.#held(this.#number(), request)
       case 45: // -: released
         return released
@@ -58,8 +58,8 @@ class Answers {
 
   #held(fence: number, request: Request): ClaimStatus {
     const ttlMs = ttlOf(request)
-    if (this.#last?.fence !== fence || this.#last.ttlMs !== ttlMs) this.#last = held(fence, ttlMs)
-    return this.#last
+    if (this.#lastHeld?.fence !== fence || this.#lastHeld.ttlMs !== ttlMs) this.#lastHeld = held(fence, ttlMs)
+    return this.#lastHeld
   }
 
   #number(): number {
@@ -72,7 +72,7 @@ class Answers {
     }
   }
 
-  /** Answers of other kinds are lines. */
+  /** All other answers are lines. */
   #line(): ClaimStatus {
     const from = this.#at - 1
     const end = this.#text.indexOf('\n', from)
@@ -92,7 +92,7 @@ function ttlOf(request: Request): number {
   return request.op === 'claim' ? request.claim.ttlMs : request.op === 'renew' ? request.ttlMs : 0
 }
 
-/** The status of a request that came by itself. A fence alone: a plain claim got what it asked for. */
+/** The status of a single request, out of the reply of `solo.lua`. A fence alone: a plain claim was granted or renewed. */
 export function decodeSolo(reply: unknown, request: Request): ClaimStatus {
   if (typeof reply !== 'string') throw malformed(reply)
   if (reply === '-') return released
@@ -100,7 +100,7 @@ export function decodeSolo(reply: unknown, request: Request): ClaimStatus {
   return code >= 48 && code <= 57 ? held(Number(reply), ttlOf(request)) : decodeLine(reply)
 }
 
-/** News as it is published: a status, the claim's id, the key. */
+/** Reads a notification as it is published: a status, the claim's id and the key, a line each. Undefined: not a notification. */
 export function decodeNotification(message: string): { key: string; id: string; status: ClaimStatus } | undefined {
   const lineEnd = message.indexOf('\n')
   const idEnd = message.indexOf('\n', lineEnd + 1)
@@ -109,7 +109,7 @@ export function decodeNotification(message: string): { key: string; id: string; 
     const status = decodeLine(message.slice(0, lineEnd))
     return { key: message.slice(idEnd + 1), id: message.slice(lineEnd + 1, idEnd), status }
   } catch {
-    // Not from us, or from a version we do not know: news is a hint.
+    // Published by another program or an unknown version. Notifications are hints, so it may be ignored.
     return undefined
   }
 }
@@ -135,18 +135,18 @@ function decodeLine(line: string): ClaimStatus {
       return { state: 'absent', reason: line.slice(2, first) as AbsentReason, detail }
     }
     case 'x':
-      return { state: 'unknown', error: foreign() }
+      return { state: 'unknown', error: foreignRecord() }
     case 'e':
-      return { state: 'unknown', error: faultOf(new ReplyError(line.slice(2))) }
+      return { state: 'unknown', error: redisError(new ReplyError(line.slice(2))) }
     default:
       throw malformed(line)
   }
 }
 
-/** The error of a record this version does not understand. */
-export function foreign(): LeaseholdError {
-  const what = 'The record of this key cannot be read: another version of Leasehold, or another program, wrote it.'
-  return new LeaseholdError('UNAVAILABLE', what, { reason: 'foreign' })
+/** The error of a record that this version cannot read. */
+export function foreignRecord(): LeaseholdError {
+  const message = 'The record of this key cannot be read: another version of Leasehold, or another program, wrote it.'
+  return new LeaseholdError('UNAVAILABLE', message, { reason: 'foreign' })
 }
 
 function malformed(reply: unknown): LeaseholdError {

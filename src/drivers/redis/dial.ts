@@ -1,6 +1,6 @@
-/** Makes the link for a URL: our own to one server, and to a Cluster over whichever client library is installed. */
+/** Makes the transport for a URL: our own connection to one server; for a Cluster, whichever client library is installed. */
 import { loadFirst } from '../../core/machine/optional-package.ts'
-import type { Address, ClusterAddress } from './address.ts'
+import type { RedisAddress, ClusterAddress } from './address.ts'
 import { IoredisTransport, type IoredisClient } from './ioredis.ts'
 import type { RedisTransport } from './transport.ts'
 import { NodeRedisClusterTransport, type NodeRedisCluster } from './node-redis.ts'
@@ -17,8 +17,8 @@ interface NodeRedis {
   createCluster(options: object): NodeRedisCluster
 }
 
-/** ioredis where there is a choice: decision 020 has the figures. */
-export async function dial(address: Address | ClusterAddress): Promise<RedisTransport> {
+/** A transport that is not open yet. Where both libraries are installed, ioredis: decision 020 has the figures. */
+export async function dial(address: RedisAddress | ClusterAddress): Promise<RedisTransport> {
   if (!('nodes' in address)) return new DirectTransport(address)
   const { name, module } = await loadFirst('A Redis Cluster', [
     { name: 'ioredis', fits: ['5', '6'] },
@@ -27,41 +27,41 @@ export async function dial(address: Address | ClusterAddress): Promise<RedisTran
   return name === 'ioredis' ? dialIoredis(module as Ioredis, address) : dialNodeRedis(module as NodeRedis, address)
 }
 
-/** By the call that fails; and it is mended by dialling again. */
-function saidElsewhere(): void {}
+/** For `error` events, which would end the process otherwise: calls fail with the same error, and the client reconnects. */
+function ignore(): void {}
 
 function dialIoredis({ Cluster }: Ioredis, address: ClusterAddress): RedisTransport {
   const client = new Cluster(address.nodes, ioredisOptions(address))
-  client.on('error', saidElsewhere)
+  client.on('error', ignore)
   return new IoredisTransport(client, true)
 }
 
-/** A cluster's client sends again by itself what a node refused, or did not answer before it was gone. */
+/** A cluster's client itself sends a call again that a node refused, or left unanswered when its connection ended. */
 function ioredisOptions({ tls, username, password }: ClusterAddress): object {
   return {
     lazyConnect: true,
     enableOfflineQueue: false,
     clusterRetryStrategy: reconnectAfterMs,
-    // Keys that a slot's move has parted are asked for one by one: see `migrating-slots.ts`.
+    // `MigratingSlots` sends the keys one by one whose slot is being moved.
     retryDelayOnTryAgain: 5,
     redisOptions: {
       username,
       password,
       ...(tls && { tls: {} }),
       connectTimeout: connectTimeoutMs,
-      // A node that is silent has its connection closed, and no other has.
+      // Closes the connection to a node that is silent, and leaves the others.
       socketTimeout: silentNodeMs,
       disconnectTimeout: 10,
       keepAlive: 10_000,
     },
-    // Certificates are for the names that nodes go by, not for what those resolve to.
+    // Certificates are for the names of nodes, not for their addresses.
     ...(tls && { dnsLookup: (host: string, found: (error: null, host: string) => void) => found(null, host) }),
   }
 }
 
 function dialNodeRedis(nodeRedis: NodeRedis, address: ClusterAddress): RedisTransport {
   const cluster = nodeRedis.createCluster(nodeRedisOptions(address))
-  cluster.on('error', saidElsewhere)
+  cluster.on('error', ignore)
   return new NodeRedisClusterTransport(cluster, true)
 }
 
@@ -71,7 +71,7 @@ function nodeRedisOptions({ nodes, tls, username, password }: ClusterAddress): o
     defaults: {
       username,
       password,
-      // Closes the connection to a node that does not even answer these.
+      // Closes the connection to a node that does not answer these either.
       pingInterval: silentNodeMs / 2,
       socket: { ...nodeRedisSocket(tls), socketTimeout: silentNodeMs },
     },

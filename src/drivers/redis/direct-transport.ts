@@ -1,29 +1,38 @@
-import type { Address } from './address.ts'
-import { Connection } from './connection.ts'
-import { unsent } from './faults.ts'
-import type { RedisTransport, RedisServer, Subscription } from './transport.ts'
+import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
+import { Reconnector } from '../kit/reconnector.ts'
+import type { RedisAddress } from './address.ts'
+import { RedisConnection } from './connection.ts'
+import { notSentError } from './errors.ts'
+import type { RedisServer, RedisTransport, Subscribed, Subscription } from './transport.ts'
 
-/** When to dial again after the `attempt`-th failure. */
+/** Pauses between attempts to connect again. */
+export const reconnectBackoff: Backoff = { attempts: Infinity, minMs: 25, maxMs: 1000, factor: 2, jitter: 0 }
+
+/** The pause of {@link reconnectBackoff} after the `attempt`-th failure, for client libraries, which count them. */
 export function reconnectAfterMs(attempt: number): number {
-  return Math.min(1000, 25 * 2 ** Math.min(attempt, 10))
+  return pauseMs(reconnectBackoff, attempt + 1, 0)
 }
 
 /**
- * The driver's link for a URL: one connection for commands and news, of our own (decision 023 says why), and another
- * whenever it is lost. Nothing is queued meanwhile, and nothing is sent twice: the client above decides about both.
+ * The transport for a URL: one connection of our own for commands and notifications (decision 023 says why), and a new
+ * one whenever it is lost. Meanwhile nothing is queued, and nothing is sent twice: the client above decides about both.
  */
 export class DirectTransport implements RedisTransport {
   readonly cluster = false
   readonly notificationsInReplies = true
-  readonly #address: Address
-  #connection: Connection | undefined
-  /** The one that is not signed in, or not subscribed, yet. */
-  #dialled: Connection | undefined
-  #subscribed: (Subscription & { readonly channel: string; readonly withinMs: number }) | undefined
-  #dialling: NodeJS.Timeout | undefined
+  readonly #address: RedisAddress
+  readonly #reconnector = new Reconnector({
+    backoff: reconnectBackoff,
+    attempt: () => void this.#reconnect().catch(() => this.#reconnector.failed()),
+    keepsProcess: true,
+  })
+  #connection: RedisConnection | undefined
+  /** The connection that is not signed in, or not subscribed, yet. */
+  #dialled: RedisConnection | undefined
+  #subscribed: Subscribed | undefined
   #closed = false
 
-  constructor(address: Address) {
+  constructor(address: RedisAddress) {
     this.#address = address
   }
 
@@ -33,7 +42,7 @@ export class DirectTransport implements RedisTransport {
 
   call(command: string, args: readonly string[], _key: string | undefined, withinMs: number): Promise<unknown> {
     const connection = this.#connection
-    return connection === undefined ? Promise.reject(unsent()) : connection.call(command, args, withinMs)
+    return connection === undefined ? Promise.reject(notSentError()) : connection.call(command, args, withinMs)
   }
 
   async subscribe(channel: string, subscription: Subscription, withinMs: number): Promise<void> {
@@ -51,27 +60,27 @@ export class DirectTransport implements RedisTransport {
 
   async close(): Promise<void> {
     this.#closed = true
-    clearTimeout(this.#dialling)
+    this.#reconnector.close()
     this.#dialled?.close()
     this.#connection?.close()
     this.#connection = undefined
   }
 
   /** A connection that is ready for use. `prepare` must settle in bounded time. */
-  async #dial(prepare: (connection: Connection) => Promise<unknown>): Promise<Connection> {
-    if (this.#closed) throw unsent()
-    const connection: Connection = new Connection(this.#address, {
-      message: (channel, message) => {
+  async #dial(prepare: (connection: RedisConnection) => Promise<unknown>): Promise<RedisConnection> {
+    if (this.#closed) throw notSentError()
+    const connection: RedisConnection = new RedisConnection(this.#address, {
+      onMessage: (channel, message) => {
         if (channel === this.#subscribed?.channel) this.#subscribed.onMessage(message)
       },
-      closed: () => {
+      onClose: () => {
         if (connection === this.#connection) this.#lose(connection)
       },
     })
     this.#dialled = connection
     try {
       await prepare(connection)
-      if (this.#closed || connection.ended) throw unsent()
+      if (this.#closed || connection.ended) throw notSentError()
       return connection
     } catch (error) {
       connection.close()
@@ -81,29 +90,22 @@ export class DirectTransport implements RedisTransport {
     }
   }
 
-  #lose(connection: Connection): void {
+  #lose(connection: RedisConnection): void {
     this.#connection = undefined
     connection.close()
-    if (!this.#closed) this.#dialAgain(0)
-  }
-
-  #dialAgain(attempt: number): void {
-    this.#dialling = setTimeout(() => {
-      this.#reconnect().catch(() => {
-        if (!this.#closed) this.#dialAgain(attempt + 1)
-      })
-    }, reconnectAfterMs(attempt))
+    this.#reconnector.failed()
   }
 
   async #reconnect(): Promise<void> {
     const subscribed = this.#subscribed
-    // Lost before the driver was open, and with it whoever has opened it: nobody would use another one.
+    // The first connection was lost before it was subscribed: opening the driver fails, and nobody would use another.
     if (subscribed === undefined) return
     const { channel, withinMs, onGap } = subscribed
     this.#connection = await this.#dial(async (connection) => {
       await connection.signIn(withinMs)
       await connection.call('SUBSCRIBE', [channel], withinMs)
     })
+    this.#reconnector.succeeded()
     onGap()
   }
 }

@@ -1,12 +1,11 @@
 /**
- * Locks in Redis or Valkey, alone, behind Sentinel, or a Cluster.
+ * Locks in Redis or Valkey: one server, behind Sentinel, or a Cluster.
  *
  * A whole batch is one call of a Lua script that runs the rule of `admission.ts` beside the data, by the server's clock.
- * News goes to the channel of the client that owns the claim.
+ * The script publishes notifications to the channel of the client that owns the claim.
  */
 import { randomBytes } from 'node:crypto'
 import { keyOf, sendTimeoutFor } from '../../core/contract/requests.ts'
-import { inTime } from '../../core/time/bounded.ts'
 import type {
   OnGap,
   OnNotification,
@@ -16,25 +15,32 @@ import type {
   Request,
   ClaimStatus,
 } from '../../core/contract/driver.ts'
-import { LeaseholdError } from '../../core/errors.ts'
 import { fullSupport } from '../../core/contract/supports.ts'
 import { withinLimits } from '../../core/contract/limits.ts'
+import { Lifecycle } from '../kit/lifecycle.ts'
 import { Listeners } from '../kit/listeners.ts'
-import { SingleFlight } from '../../core/time/single-flight.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { timerMs } from '../../core/time/duration.ts'
-import { parseAddress } from './address.ts'
-import { callsOf, isOneCall, type Call, MigratingSlots } from './calls.ts'
+import { parseRedisUrl } from './address.ts'
+import { callsOf, isOneCall, MigratingSlots, type CallIndexes } from './calls.ts'
 import { readDataAge, scriptsFor } from './script.ts'
 import { decodeNotification, decodeReply, decodeSolo, openReply } from './decoding.ts'
 import { dial } from './dial.ts'
 import { encodeBatch, encodeSolo, type Sender } from './encoding.ts'
-import { faultOf, isHalfMoved, isTimedOut, isReadOnly, isUnknownScript, isUnsent, timedOut } from './faults.ts'
+import {
+  redisError,
+  isSlotMigrating,
+  isTimedOut,
+  isReadOnly,
+  isUnknownScript,
+  replyWithin,
+  wasNotSent,
+} from './errors.ts'
 import { hashTagOf } from './hash-tags.ts'
 import { IoredisTransport, type IoredisClient } from './ioredis.ts'
-import { Keyspace } from './keyspace.ts'
+import { RedisKeyspace } from './keyspace.ts'
 import type { RedisTransport } from './transport.ts'
-import { listPage } from './listing.ts'
+import { redisPage } from './listing.ts'
 import {
   NodeRedisClusterTransport,
   NodeRedisTransport,
@@ -56,7 +62,7 @@ export interface RedisOptions {
    * @default 'redis://127.0.0.1'
    */
   readonly url?: string | undefined
-  /** A client to use instead of a URL. It stays yours: closing the driver leaves it open. */
+  /** A client to use instead of a URL. The client stays yours: closing the driver leaves it open. */
   readonly client?: RedisClient | undefined
   /**
    * Begins every name in Redis.
@@ -65,7 +71,7 @@ export interface RedisOptions {
    */
   readonly prefix?: string | undefined
   /**
-   * The longest to wait for a reply before its outcome counts as unknown; a third of a ttl at most.
+   * How long to wait for a reply before the outcome counts as unknown. Renewals wait for a third of their ttl at most.
    *
    * @default 5000
    */
@@ -111,21 +117,23 @@ class RedisDriver implements LockDriver {
   readonly #sender: Sender
   readonly #commandTimeoutMs: number
   readonly #listeners = new Listeners()
-  readonly #opening = new SingleFlight(() => this.#connect())
-  readonly #halfMoved = new MigratingSlots()
-  #transport: RedisTransport | undefined
-  /** The link that is being opened. */
+  readonly #lifecycle = new Lifecycle(
+    'This Redis store',
+    () => this.#connect(),
+    (transport) => transport.close(),
+  )
+  readonly #migrating = new MigratingSlots()
+  /** The transport that is being opened. */
   #dialled: RedisTransport | undefined
-  /** Whether somebody wants to know how old the data is: then each call of claims is followed by that question. */
-  #asksAge = false
-  /** The answer to the question that followed the last call. */
+  /** Whether `dataAgeMs` was ever called: from then on the age is read after each call of claims. */
+  #readsAge = false
+  /** The age read after the last call. */
   #dataAge: Promise<number> | undefined
-  #closed = false
 
   constructor(options: RedisOptions) {
-    // A wrong address is told at once, not when it is used.
-    if (options.client === undefined && options.url !== undefined) parseAddress(options.url)
-    const keyspace = new Keyspace(options.prefix ?? 'leasehold:')
+    // A wrong URL throws here, not at the first use.
+    if (options.client === undefined && options.url !== undefined) parseRedisUrl(options.url)
+    const keyspace = new RedisKeyspace(options.prefix ?? 'leasehold:')
     const channel = keyspace.channel(randomBytes(9).toString('base64url'))
     this.#options = options
     this.#sender = { keyspace, channel, clock: options.clockForTests }
@@ -133,7 +141,7 @@ class RedisDriver implements LockDriver {
   }
 
   async open(): Promise<void> {
-    await this.#connected()
+    await this.#lifecycle.opened()
   }
 
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
@@ -141,19 +149,19 @@ class RedisDriver implements LockDriver {
   }
 
   #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    const transport = this.#transport
+    const transport = this.#lifecycle.current
     return transport === undefined ? this.#sendOnceConnected(requests) : this.#sendOver(transport, requests)
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
-    const transport = await this.#connected()
+    const transport = await this.#lifecycle.opened()
     const { keyspace, clock } = this.#sender
-    // Each step in time, not the page: a walk takes as long as there are keys of any kind.
+    // The timeout is for each step, not for the page: SCAN goes over all keys of Redis, also those of other programs.
     const stepMs = this.#commandTimeoutMs
     try {
-      return await listPage({ transport, keyspace, clock, stepMs }, query)
+      return await redisPage({ transport, keyspace, clock, stepMs }, query)
     } catch (error) {
-      throw faultOf(error)
+      throw redisError(error)
     }
   }
 
@@ -162,58 +170,47 @@ class RedisDriver implements LockDriver {
   }
 
   async dataAgeMs(): Promise<number> {
-    const transport = await this.#connected()
-    this.#asksAge = true
-    const asked = this.#dataAge
+    const transport = await this.#lifecycle.opened()
+    this.#readsAge = true
+    const dataAge = this.#dataAge
     this.#dataAge = undefined
     try {
-      return await (asked ?? readDataAge(transport, this.#sender.keyspace, this.#commandTimeoutMs))
+      return await (dataAge ?? readDataAge(transport, this.#sender.keyspace, this.#commandTimeoutMs))
     } catch (error) {
-      throw faultOf(error)
+      throw redisError(error)
     }
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    const transport = this.#lifecycle.shut()
     this.#listeners.clear()
-    const transport = this.#transport
-    this.#transport = undefined
     await this.#dialled?.close()
     await transport?.close()
-    // Whoever was opening meanwhile finds the driver closed, and lets go of what it opened.
-    await this.#opening.settled()
+    // An attempt to open that is under way finds the driver shut, and closes what it opened.
+    await this.#lifecycle.settled()
   }
 
   // ---- the connection
 
-  async #connected(): Promise<RedisTransport> {
-    this.#refuseIfClosed()
-    if (this.#transport !== undefined) return this.#transport
-    return this.#opening.opened()
-  }
-
   async #connect(): Promise<RedisTransport> {
     const { client, url } = this.#options
     const transport =
-      client === undefined ? await dial(parseAddress(url ?? 'redis://127.0.0.1')) : transportOver(client)
+      client === undefined ? await dial(parseRedisUrl(url ?? 'redis://127.0.0.1')) : transportOver(client)
     this.#dialled = transport
     try {
-      await inTime(this.#commandTimeoutMs, this.#prepare(transport), timedOut)
-      this.#refuseIfClosed()
+      await replyWithin(this.#prepare(transport), this.#commandTimeoutMs)
+      return transport
     } catch (error) {
       await transport.close()
-      this.#refuseIfClosed()
-      throw faultOf(error)
+      throw redisError(error)
     } finally {
       this.#dialled = undefined
     }
-    this.#transport = transport
-    return transport
   }
 
   async #prepare(transport: RedisTransport): Promise<void> {
     const withinMs = this.#commandTimeoutMs
-    this.#refuseIfClosed()
+    this.#lifecycle.refuseIfShut()
     await transport.open(withinMs)
     const onMessage = (message: string): void => this.#onNotification(message)
     const onGap = (): void => this.#listeners.gap()
@@ -223,8 +220,8 @@ class RedisDriver implements LockDriver {
   // ---- requests
 
   async #sendOnceConnected(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    const transport = await this.#connected()
-    this.#refuseIfClosed()
+    const transport = await this.#lifecycle.opened()
+    this.#lifecycle.refuseIfShut()
     return this.#sendOver(transport, requests)
   }
 
@@ -234,7 +231,7 @@ class RedisDriver implements LockDriver {
       : this.#sendCalls(transport, requests)
   }
 
-  /** One call. Few promises from here to the connection: for one lock by itself they take longer than the rest. */
+  /** Sends one call. With few promises on the way: for a single lock they would take longer than the rest. */
   #sendCall(transport: RedisTransport, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const scripts = scriptsFor(transport)
     const solo = requests.length === 1 ? encodeSolo(requests[0] as Request, this.#sender) : undefined
@@ -242,28 +239,28 @@ class RedisDriver implements LockDriver {
     const { keys, values } = solo ?? encodeBatch(requests, this.#sender)
     const args = [script.sha, String(keys.length), ...keys, ...values]
     const timeoutMs = sendTimeoutFor(requests, this.#commandTimeoutMs)
-    const answered = (reply: unknown): Answers => this.#answers(transport, requests, reply, solo !== undefined)
-    const failed = (error: unknown): Answers => this.#failed(transport, requests, error)
+    const answered = (reply: unknown): SendResult => this.#answers(transport, requests, reply, solo !== undefined)
+    const failed = (error: unknown): SendResult => this.#failed(transport, requests, error)
     const called = transport.call('EVALSHA', args, keys[0], timeoutMs).then(answered, (error: unknown) => {
       if (!isUnknownScript(error)) return failed(error)
-      // Asked too early: nothing has been carried out yet.
+      // The age was read before the call was carried out.
       this.#dataAge = undefined
       return transport.call('EVAL', args.with(0, script.text), keys[0], timeoutMs).then(answered, failed)
     })
-    if (this.#asksAge) this.#askAge(transport, requests)
+    if (this.#readsAge) this.#readAge(transport, requests)
     return called
   }
 
-  /** Asks for the age of the data right behind a call, over the same connection: the answer is no older than the call's. */
-  #askAge(transport: RedisTransport, requests: readonly Request[]): void {
+  /** Reads the age of the data right after a call, over the same connection: the age is not older than the call's answer. */
+  #readAge(transport: RedisTransport, requests: readonly Request[]): void {
     this.#dataAge = undefined
     if (transport.cluster || requests.every(({ op }) => op !== 'claim')) return
     this.#dataAge = readDataAge(transport, this.#sender.keyspace, this.#commandTimeoutMs)
-    // Whoever asks hears of it.
+    // `dataAgeMs` awaits it.
     this.#dataAge.catch(() => {})
   }
 
-  #answers(transport: RedisTransport, requests: readonly Request[], reply: unknown, solo: boolean): Answers {
+  #answers(transport: RedisTransport, requests: readonly Request[], reply: unknown, solo: boolean): SendResult {
     try {
       const { text, notifications } = openReply(reply)
       const statuses = solo ? [decodeSolo(text, requests[0] as Request)] : decodeReply(text, requests)
@@ -275,73 +272,68 @@ class RedisDriver implements LockDriver {
     }
   }
 
-  #failed(transport: RedisTransport, requests: readonly Request[], error: unknown): Answers {
-    if (transport.cluster && this.#mayBeHalfMoved(requests, error)) return this.#sendCalls(transport, requests)
+  #failed(transport: RedisTransport, requests: readonly Request[], error: unknown): SendResult {
+    if (transport.cluster && this.#mustDivide(requests, error)) return this.#sendCalls(transport, requests)
     if (isReadOnly(error)) transport.renew()
-    const fault = faultOf(error)
-    if (isUnsent(error)) throw fault
-    return this.#unknown(requests, fault)
+    const explained = redisError(error)
+    if (wasNotSent(error)) throw explained
+    return unknown(requests, explained)
   }
 
-  #unknown(requests: readonly Request[], error: unknown): readonly Unknown[] {
-    return requests.map((): Unknown => ({ state: 'unknown', error }))
-  }
-
-  /** Several calls. What could not be sent is unknown: others were. */
+  /** Sends several calls. The status of a call that could not be sent is unknown, not an error, as others were sent. */
   async #sendCalls(transport: RedisTransport, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const answers: ClaimStatus[] = []
-    const sendInTurn = async (calls: readonly Call[]): Promise<void> => {
+    const sendInTurn = async (calls: readonly CallIndexes[]): Promise<void> => {
       let failure: unknown
-      for (const places of calls) {
-        const batch = places.map((place) => requests[place] as Request)
-        // After one that failed the next would only wait as long again.
-        const statuses =
-          failure === undefined ? await this.#sendOrUnknown(transport, batch) : this.#unknown(batch, failure)
-        for (const [index, place] of places.entries()) answers[place] = statuses[index] as ClaimStatus
+      for (const indexes of calls) {
+        const batch = indexes.map((index) => requests[index] as Request)
+        // After a call that failed the next would only wait as long again.
+        const statuses = failure === undefined ? await this.#sendOrUnknown(transport, batch) : unknown(batch, failure)
+        for (const [place, index] of indexes.entries()) answers[index] = statuses[place] as ClaimStatus
         if (statuses.every(isUnknown)) failure = statuses[0]?.error
       }
     }
-    await Promise.all(callsOf(requests, transport.cluster, this.#halfMoved).map(sendInTurn))
+    await Promise.all(callsOf(requests, transport.cluster, this.#migrating).map(sendInTurn))
     return answers
   }
 
   #sendOrUnknown(transport: RedisTransport, requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    return this.#sendCall(transport, requests).catch((error: unknown) => this.#unknown(requests, error))
+    return this.#sendCall(transport, requests).catch((error: unknown) => unknown(requests, error))
   }
 
   /**
-   * Whether to send the keys of a call again, each alone, as they are on two nodes. A client library that tries again
-   * by itself may also let the time run out: then they go alone the next time.
+   * Whether to send the requests again, each key in a call of its own, as the keys lie on two nodes. If the call timed
+   * out, the client library may have retried it for as long: then only the next send is divided.
    */
-  #mayBeHalfMoved(requests: readonly Request[], error: unknown): boolean {
+  #mustDivide(requests: readonly Request[], error: unknown): boolean {
     const [first] = requests.map((request) => keyOf(request))
     if (first === undefined || requests.every((request) => keyOf(request) === first)) return false
-    const refused = isHalfMoved(error)
-    if (refused || isTimedOut(error)) this.#halfMoved.note(hashTagOf(first))
+    const refused = isSlotMigrating(error)
+    if (refused || isTimedOut(error)) this.#migrating.note(hashTagOf(first))
     return refused
   }
 
-  // ---- news
+  // ---- notifications
 
   #onNotification(message: string): void {
-    const notifications = decodeNotification(message)
-    if (notifications === undefined) return
-    this.#listeners.notify(notifications.key, notifications.id, notifications.status)
-  }
-
-  #refuseIfClosed(): void {
-    if (this.#closed) throw new LeaseholdError('CLOSED', 'This Redis store has been closed.')
+    const notification = decodeNotification(message)
+    if (notification !== undefined) this.#listeners.notify(notification.key, notification.id, notification.status)
   }
 }
 
-type Answers = readonly ClaimStatus[] | Promise<readonly ClaimStatus[]>
+/** What becomes of one call: its statuses, or those of the calls that it had to be divided into. */
+type SendResult = readonly ClaimStatus[] | Promise<readonly ClaimStatus[]>
 type Unknown = Extract<ClaimStatus, { state: 'unknown' }>
+
+function unknown(requests: readonly Request[], error: unknown): readonly Unknown[] {
+  return requests.map((): Unknown => ({ state: 'unknown', error }))
+}
 
 function isUnknown(status: ClaimStatus): status is Unknown {
   return status.state === 'unknown'
 }
 
-/** Clients are told apart by what they have: nothing of theirs is imported. */
+/** Tells clients apart by their members, as no client library is imported. */
 function transportOver(client: RedisClient): RedisTransport {
   if ('call' in client) return new IoredisTransport(client, false)
   return 'masters' in client ? new NodeRedisClusterTransport(client, false) : new NodeRedisTransport(client)

@@ -1,56 +1,59 @@
-/** What goes to `batch.lua` and `solo.lua`: see the heads of those files. */
-import { keyOf } from '../../core/contract/requests.ts'
+/** Encodes requests for `batch.lua` and `solo.lua`, whose heads describe the format. */
+import { claimIdOf, keyOf } from '../../core/contract/requests.ts'
 import type { Request } from '../../core/contract/driver.ts'
 import { shortRunner } from '../../core/rule/short-runner.ts'
+import { isPlain, isPlainRenewal } from '../kit/plain-claim.ts'
 import { isAscii } from './replies.ts'
 import { hashTags, hashTagNumberOf } from './hash-tags.ts'
-import type { Keyspace } from './keyspace.ts'
-import { claimTerms, RequestTemplates, recordTtlOf } from './request-templates.ts'
+import type { RedisKeyspace } from './keyspace.ts'
+import { RequestTemplates, recordTtlOf } from './request-templates.ts'
 
-/** What is the same for every batch of a driver. */
+/** What every call of one driver shares. */
 export interface Sender {
-  readonly keyspace: Keyspace
+  readonly keyspace: RedisKeyspace
   readonly channel: string
   /** The store's time in milliseconds, in tests. */
   readonly clock: (() => number) | undefined
 }
 
-/** How long a test's clock lets keys live on: far longer than the test. */
+/** Under a test's clock Redis keeps names for so much longer: far longer than the test. */
 const spareMsUnderTest = 3_600_000
 
-/** The keys and arguments of one call. */
-export interface Batch {
+/** The keys and arguments of one call of a script. */
+export interface ScriptCall {
   readonly keys: readonly string[]
   readonly values: readonly string[]
 }
 
-export function encodeBatch(requests: readonly Request[], { keyspace, channel, clock }: Sender): Batch {
+/** The call of `batch.lua` that carries out these requests. */
+export function encodeBatch(requests: readonly Request[], { keyspace, channel, clock }: Sender): ScriptCall {
   const keys: string[] = []
   const [now, spareMs] = clock === undefined ? ['', 0] : [String(clock()), spareMsUnderTest]
   const templates = new RequestTemplates(spareMs)
-  const tags = new Tags()
-  let [ids, numbers, last] = ['', '', '']
-  let apart = true
+  const tags = new HashTagSet()
+  let [ids, numbers, lastKey] = ['', '', '']
+  let isEachKeyOnce = true
   for (const request of requests) {
     const key = keyOf(request)
     const tag = hashTagNumberOf(key)
-    const kind = templates.of(request)
+    const template = templates.of(request)
     keys.push(keyspace.recordOf(tag, key))
-    if (kind.claimsPlainly) tags.add(tag)
-    // A client's requests are in the order of their keys: then this sees every key that comes twice.
-    if (key <= last) apart = false
-    last = key
+    if (template.isPlainClaim) tags.add(tag)
+    // As a client sorts its requests by key, a key that comes twice is not greater than the one before.
+    if (key <= lastKey) isEachKeyOnce = false
+    lastKey = key
     ids += subjectOf(request)
-    numbers += kind.number
+    numbers += template.number
   }
-  const head = [String(keyspace.tagEnd), channel, now, String(spareMs), apart ? '1' : '', apart ? tags.text : '']
+  const [onceText, tagsText] = isEachKeyOnce ? ['1', tags.text] : ['', '']
+  const head = [String(keyspace.tagEnd), channel, now, String(spareMs), onceText, tagsText]
   const [length, idText] = idTexts(ids, requests)
   const { count, texts } = templates
   return { keys, values: [...head, String(count), ...texts, count === 1 ? '' : numbers, length, idText] }
 }
 
-/** The same for a plain request that comes by itself; undefined: it must go as a batch. */
-export function encodeSolo(request: Request, { keyspace, channel, clock }: Sender): Batch | undefined {
+/** The call of `solo.lua` that carries out this request alone; undefined: the request is not plain and must go as a batch. */
+export function encodeSolo(request: Request, { keyspace, channel, clock }: Sender): ScriptCall | undefined {
   const op = soloOp(request)
   const id = subjectOf(request)
   if (op === undefined || id.includes('\n')) return undefined
@@ -71,17 +74,17 @@ export function encodeSolo(request: Request, { keyspace, channel, clock }: Sende
   return { keys, values }
 }
 
-/** Where the id begins in a record of the form of plain.lua, and how many digits its ttl has. */
+/** Where the id begins in a record of the form of `plain.lua`, and how many digits its ttl has. */
 const idAt = 81
 const ttlDigits = 10
 
 function soloOp(request: Request): string | undefined {
   switch (request.op) {
     case 'claim':
-      if (claimTerms(request.claim) !== '') return undefined
+      if (!isPlain(request.claim)) return undefined
       return request.claim.wait ? 'c' : 't'
     case 'renew':
-      return request.fenceFloor === undefined && request.detached === undefined ? 'r' : undefined
+      return isPlainRenewal(request) ? 'r' : undefined
     case 'release':
       return 'd'
     case 'withdraw':
@@ -90,21 +93,20 @@ function soloOp(request: Request): string | undefined {
   }
 }
 
-/** Ids of one length, as a client's are, need nothing between them. */
+/** The ids of all requests. If all have one length, as a client's have, they are joined; otherwise the length is 0. */
 function idTexts(joined: string, requests: readonly Request[]): [length: string, ids: string] {
   const length = joined.length / requests.length
-  const alike = requests.every((request) => subjectOf(request).length === length) && isAscii(joined)
-  return alike ? [String(length), joined] : ['0', JSON.stringify(requests.map((request) => subjectOf(request)))]
+  const isJoined = requests.every((request) => subjectOf(request).length === length) && isAscii(joined)
+  return isJoined ? [String(length), joined] : ['0', JSON.stringify(requests.map((request) => subjectOf(request)))]
 }
 
-/** The claim a request is about, or the fence to evict. */
+/** The id of the claim that a request is about; for an eviction, the fence. */
 function subjectOf(request: Request): string {
-  if (request.op === 'claim') return request.claim.id
-  return request.op === 'evict' ? String(request.fence) : request.id
+  return request.op === 'evict' ? String(request.fence) : (claimIdOf(request) as string)
 }
 
-/** The hash tags of some requests, each once. */
-class Tags {
+/** A set of hash tags, written one after the other. */
+class HashTagSet {
   readonly #has: boolean[] = []
   text = ''
 

@@ -78,7 +78,7 @@ export function hashTagOf(key: string): string {
   return hashTags[hashTagNumberOf(key)] as string
 }
 
-/** Which of the tags a key has: FNV-1a over its UTF-16 code units. */
+/** The index in {@link hashTags} of a key's tag: FNV-1a over its UTF-16 code units. */
 export function hashTagNumberOf(key: string): number {
   let hash = 0x811c9dc5
   for (let index = 0; index < key.length; index += 1) {

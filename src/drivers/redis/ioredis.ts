@@ -1,10 +1,10 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import { connecting } from './connecting.ts'
-import { withTimeout } from './faults.ts'
-import type { RedisTransport, Listener, RedisServer, Subscription } from './transport.ts'
+import { replyWithin } from './errors.ts'
+import type { ClientEventListener, RedisServer, RedisTransport, Subscription } from './transport.ts'
 import { reconnectAfterMs } from './direct-transport.ts'
 
-/** What is used of an ioredis client, a single one or a Cluster, of version 5 or 6. */
+/** The part of an ioredis client, a single one or a Cluster, of version 5 or 6, that the driver uses. */
 export interface IoredisClient {
   readonly status: string
   readonly options: { readonly keyPrefix?: string | undefined; readonly host?: string | undefined }
@@ -15,12 +15,12 @@ export interface IoredisClient {
   duplicate(options?: object): IoredisClient
   subscribe(channel: string): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
-  on(event: string, listener: Listener): unknown
-  off(event: string, listener: Listener): unknown
+  on(event: string, listener: ClientEventListener): unknown
+  off(event: string, listener: ClientEventListener): unknown
   nodes?(role: 'master'): IoredisClient[]
 }
 
-/** The driver's link over an ioredis client. `owned`: the driver made the client, for a Cluster, and closes it. @internal */
+/** The transport over an ioredis client. `owned`: the driver made the client, for a Cluster, and closes it. @internal */
 export class IoredisTransport implements RedisTransport {
   readonly cluster: boolean
   readonly notificationsInReplies = false
@@ -44,48 +44,47 @@ export class IoredisTransport implements RedisTransport {
   }
 
   call(command: string, args: readonly string[], _key: string | undefined, withinMs: number): Promise<unknown> {
-    return withTimeout(this.#client.call(command, args as string[]), withinMs)
+    return replyWithin(this.#client.call(command, args as string[]), withinMs)
   }
 
   async subscribe(channel: string, { onMessage, onGap }: Subscription, withinMs: number): Promise<void> {
-    // A Cluster keeps a connection for subscriptions itself.
+    // A Cluster itself keeps a connection for subscriptions.
     const subscriber = this.cluster ? this.#client : this.#client.duplicate(subscriberOptions)
     const onChannelMessage = (from: string, message: string): void => {
       if (from === channel) onMessage(message)
     }
     let interruptions = 0
-    let watch: NodeJS.Timeout | undefined
-    const subscribed = (): void => clearTimeout(watch)
-    // Until it is subscribed: ioredis itself waits without end for a reply that was lost. A Cluster's connection is not
-    // ours to close.
+    let timeout: NodeJS.Timeout | undefined
+    const onSubscribed = (): void => clearTimeout(timeout)
+    // If the reply to SUBSCRIBE is lost, ioredis would wait for it forever. A Cluster's connection is not ours to close.
     const onConnect = (): void => {
-      clearTimeout(watch)
-      if (!this.cluster) watch = setTimeout(() => subscriber.disconnect(true), withinMs)
+      clearTimeout(timeout)
+      if (!this.cluster) timeout = setTimeout(() => subscriber.disconnect(true), withinMs)
     }
     const onReady = (): void => {
       if (interruptions === 0) return
-      // By hand: what ioredis itself sends again it does not look after when that fails too.
-      const again = this.cluster ? Promise.resolve() : subscriber.subscribe(channel).then(subscribed)
-      void again.then(onGap, ignore)
+      // Not by `autoResubscribe`, which does not notice when subscribing fails again.
+      const subscribing = this.cluster ? Promise.resolve() : subscriber.subscribe(channel).then(onSubscribed)
+      void subscribing.then(onGap, ignore)
     }
     const onClose = (): void => {
-      clearTimeout(watch)
+      clearTimeout(timeout)
       interruptions += 1
     }
     const listeners = { message: onChannelMessage, connect: onConnect, ready: onReady, close: onClose, error: ignore }
     for (const [event, listener] of Object.entries(listeners)) subscriber.on(event, listener)
     this.#unlisten = () => {
-      clearTimeout(watch)
+      clearTimeout(timeout)
       for (const [event, listener] of Object.entries(listeners)) {
-        // A connection that ends may still complain.
+        // A connection that ends may still emit errors, which would end the process without a listener.
         if (listener !== ignore) subscriber.off(event, listener)
       }
     }
     this.#subscriber = subscriber
     this.#channel = channel
     if (!this.cluster) await connected(subscriber, withinMs)
-    await withTimeout(subscriber.subscribe(channel), withinMs)
-    subscribed()
+    await replyWithin(subscriber.subscribe(channel), withinMs)
+    onSubscribed()
   }
 
   async servers(): Promise<readonly RedisServer[]> {
@@ -94,11 +93,11 @@ export class IoredisTransport implements RedisTransport {
     }
     return this.#client.nodes('master').map((node) => ({
       name: nameOf(node),
-      call: (command, args, withinMs) => withTimeout(node.call(command, args as string[]), withinMs),
+      call: (command, args, withinMs) => replyWithin(node.call(command, args as string[]), withinMs),
     }))
   }
 
-  /** The connection is its owner's; a Cluster's other nodes may be well, and `dial.ts` has its client look after each. */
+  /** A single connection is the user's. Of a Cluster, `dial.ts` has the client look after each node by itself. */
   renew(): void {}
 
   async close(): Promise<void> {
@@ -111,18 +110,18 @@ export class IoredisTransport implements RedisTransport {
   }
 }
 
-/** A subscriber waits for its connection however long that takes: what it misses is asked for afterwards. */
+/** A subscriber reconnects however long that takes: the messages it lost are made up for by a gap. */
 const subscriberOptions = {
   lazyConnect: true,
   autoResubscribe: false,
   enableOfflineQueue: true,
   maxRetriesPerRequest: null,
   retryStrategy: reconnectAfterMs,
-  // A connection that is silent does not even answer its end.
+  // A server that is silent does not confirm the end of a connection either.
   disconnectTimeout: 10,
 }
 
-/** Resolves once the client can be used; rejects with what kept it from that. */
+/** Resolves once the client is ready; rejects with the error that prevented it. */
 async function connected(client: IoredisClient, withinMs: number): Promise<void> {
   if (client.status === 'ready') return
   const starts = client.status === 'wait' || client.status === 'end'

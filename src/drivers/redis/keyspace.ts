@@ -5,18 +5,18 @@ import { hashTagNumberOf, hashTags } from './hash-tags.ts'
  * The names under which everything is stored. For a lock key K whose hash tag is T, all after one prefix:
  *
  * - `{T}k:K` string: the key's record, its holders and its last unclean end
- * - `{T}q:K` sorted set: the ids of those who wait, by rank
- * - `{T}w:K` hash: their records, by id
+ * - `{T}q:K` sorted set: the ids of waiting claims, by rank
+ * - `{T}w:K` hash: the records of waiting claims, by id
  * - `{T}fence` string: the last fence of all keys with this tag
- * - `{T}birth` string: since when they have been kept, once somebody has asked; these two are the only names that stay
+ * - `{T}birth` string: since when Redis has kept the data of this tag, once that was asked for
  *
- * and the channels `notifications:CLIENT`, one a client.
+ * and the channels `inbox:CLIENT`, one a client. Only `fence` and `birth` never expire.
  */
-export class Keyspace {
+export class RedisKeyspace {
   readonly prefix: string
   /** Where the hash tag ends in every name, in bytes. */
   readonly tagEnd: number
-  /** What the names of records begin with, by hash tag. */
+  /** How the names of records begin, by hash tag. */
   readonly #starts: readonly string[]
   readonly #fences: readonly string[]
 
@@ -33,27 +33,29 @@ export class Keyspace {
     this.#fences = hashTags.map((tag) => `${prefix}{${tag}}fence`)
   }
 
+  /** The name of a key's record. */
   record(key: string): string {
     return this.recordOf(hashTagNumberOf(key), key)
   }
 
-  /** The same for one whose hash tag is known. */
+  /** The name of the record of a key whose hash tag is known. */
   recordOf(tag: number, key: string): string {
     return (this.#starts[tag] as string) + key
   }
 
-  /** The fence counter of a hash tag. */
+  /** The name of a hash tag's fence counter. */
   fenceOf(tag: number): string {
     return this.#fences[tag] as string
   }
 
-  /** Where it stands since when the data of a hash tag has been kept. */
+  /** The name under which it is kept since when Redis has had the data of a hash tag. */
   birthOf(tag: number): string {
     return `${this.prefix}{${hashTags[tag]}}birth`
   }
 
+  /** The channel for notifications to a client. */
   channel(client: string): string {
-    return `${this.prefix}news:${client}`
+    return `${this.prefix}inbox:${client}`
   }
 
   /** The lock key of a record's name. */
@@ -61,20 +63,20 @@ export class Keyspace {
     return record.slice(this.prefix.length + (hashTags[0] as string).length + 4)
   }
 
-  /** Whether it is the name of a record, of a key that begins with `keyPrefix`. */
+  /** Whether `name` is that of the record of a key that begins with `keyPrefix`. */
   isRecord(name: unknown, keyPrefix: string): name is string {
     if (typeof name !== 'string') return false
     const key = this.keyOf(name)
     return key.startsWith(keyPrefix) && name === this.record(key)
   }
 
-  /** Matches the records of keys that begin with `keyPrefix`, to the letter. */
+  /** A pattern of SCAN for the records of keys that begin with `keyPrefix`. */
   pattern(keyPrefix: string): string {
-    return `${literally(this.prefix)}{???}k:${literally(keyPrefix)}*`
+    return `${escaped(this.prefix)}{???}k:${escaped(keyPrefix)}*`
   }
 }
 
-/** Text as a pattern that matches nothing else. */
-function literally(text: string): string {
+/** A pattern that matches this text only. */
+function escaped(text: string): string {
   return text.replaceAll(/[*?[\]\\^-]/g, String.raw`\$&`)
 }

@@ -1,67 +1,69 @@
 /**
- * `list` over SCAN. A page ends where the cursor stands, with the names it found too many, so a listing as a whole shows
- * every key that was there from its beginning to its end at least once, as SCAN promises. A key may show twice if Redis
- * resizes its table meanwhile, and one that comes or goes meanwhile may show or not.
+ * `list` over SCAN. The `next` of a page holds SCAN's cursor and the names found beyond the page. So a whole listing shows
+ * each key that existed from its beginning to its end at least once, as SCAN promises: twice if Redis resizes its table
+ * meanwhile. A key that is created or deleted meanwhile may or may not show.
  */
 import type { KeyPage, ListedClaim, ListedKey, ListQuery } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { pageLimit } from '../kit/paging.ts'
 import { wholeRunner } from '../../core/rule/short-runner.ts'
-import { isHalfMoved } from './faults.ts'
+import { isSlotMigrating } from './errors.ts'
 import { hashTagOf } from './hash-tags.ts'
-import type { Keyspace } from './keyspace.ts'
+import type { RedisKeyspace } from './keyspace.ts'
 import type { RedisTransport, RedisServer } from './transport.ts'
 import { listScript, run } from './script.ts'
-import { foreign } from './decoding.ts'
+import { foreignRecord } from './decoding.ts'
 
-/** Where a page ended: the server, its cursor, and names found but not shown yet. */
+/** Where a page ended: the server, its cursor, and the names found but not shown yet. */
 type Bookmark = readonly [server: string, cursor: string, found: readonly string[]]
 
-/** How many keys of Redis to look at in one step. */
+/** How many keys of Redis one step of SCAN goes over. */
 const scanCount = 500
-/** Names that a page has found too many are in its bookmark, and that may have to fit into a URL. */
+/** The most names found beyond a page: its bookmark holds them, and may have to fit into a URL. */
 const spareNamesMax = 3
 
+/** What a listing reads from. */
 export interface Lister {
   readonly transport: RedisTransport
-  readonly keyspace: Keyspace
+  readonly keyspace: RedisKeyspace
   readonly clock: (() => number) | undefined
-  /** The longest that one question to a server may take. */
+  /** The timeout of one call to a server. */
   readonly stepMs: number
 }
 
-export async function listPage(lister: Lister, query: ListQuery): Promise<KeyPage> {
+/** One page of the keys that have claims, or the one key of the query. */
+export async function redisPage(lister: Lister, query: ListQuery): Promise<KeyPage> {
   if (query.key !== undefined) {
-    const { now, keys } = await read(lister, [lister.keyspace.record(query.key)])
-    if (keys.some(({ unreadable }) => unreadable)) throw foreign()
+    const { now, keys } = await readKeys(lister, [lister.keyspace.record(query.key)])
+    if (keys.some(({ unreadable }) => unreadable)) throw foreignRecord()
     return { now, keys: shown(keys) }
   }
   const limit = pageLimit(query)
-  const walk = await Walk.begin(lister, query)
+  const scan = await RecordScan.begin(lister, query)
   const page: ListedKey[] = []
   let now: number | undefined
-  // One more than fits, to know whether there is another page.
+  // Reads one key more than fits, to know whether there is another page.
   while (page.length <= limit) {
-    const names = await walk.next(limit + 1 - page.length)
-    if (names.length === 0) return { now: now ?? (await read(lister, [])).now, keys: page }
-    const batch = await read(lister, names)
+    const names = await scan.next(limit + 1 - page.length)
+    if (names.length === 0) return { now: now ?? (await readKeys(lister, [])).now, keys: page }
+    const batch = await readKeys(lister, names)
     now = batch.now
-    // A record that cannot be read must not hide all the others.
+    // Keys that cannot be read are left out: they must not hide all the others.
     page.push(...shown(batch.keys))
   }
   const beyond = page.pop() as ListedKey
-  return { now: now as number, keys: page, next: walk.bookmark(lister.keyspace.record(beyond.key)) }
+  return { now: now as number, keys: page, next: scan.bookmark(lister.keyspace.record(beyond.key)) }
 }
 
-/** A walk over the names of all records, server by server. */
-class Walk {
+/** Goes over the names of all records, server by server. */
+class RecordScan {
   readonly #servers: readonly RedisServer[]
-  readonly #keyspace: Keyspace
+  readonly #keyspace: RedisKeyspace
   readonly #prefix: string
   readonly #stepMs: number
   #at = 0
   #cursor = '0'
-  /** This server's keys have been seen to the end. */
+  /** Whether SCAN has gone over all keys of this server. */
   #done = false
   #found: string[] = []
 
@@ -72,15 +74,15 @@ class Walk {
     this.#stepMs = stepMs
   }
 
-  static async begin(lister: Lister, query: ListQuery): Promise<Walk> {
+  static async begin(lister: Lister, query: ListQuery): Promise<RecordScan> {
     const servers = await lister.transport.servers()
-    const inOrder = servers.toSorted((one, other) => (one.name < other.name ? -1 : 1))
-    const walk = new Walk(inOrder, lister, query.prefix ?? '')
-    if (query.after !== undefined) walk.#resume(query.after)
-    return walk
+    const inOrder = servers.toSorted((left, right) => (left.name < right.name ? -1 : 1))
+    const scan = new RecordScan(inOrder, lister, query.prefix ?? '')
+    if (query.after !== undefined) scan.#resume(query.after)
+    return scan
   }
 
-  /** Up to `count` more names; none at the end. */
+  /** At least one and up to `count` more names; none at the end. */
   async next(count: number): Promise<readonly string[]> {
     while (this.#found.length === 0 && this.#at < this.#servers.length) {
       if (this.#done) {
@@ -94,40 +96,40 @@ class Walk {
     return this.#found.splice(0, count)
   }
 
-  /** Where to go on, beginning with a name that was taken and not shown. */
+  /** Where the next page begins: with `first`, a name that was read but did not fit. */
   bookmark(first: string): string {
     const cursor = this.#done ? 'end' : this.#cursor
-    const mark: Bookmark = [this.#servers[this.#at]?.name ?? '', cursor, [first, ...this.#found]]
-    return JSON.stringify(mark)
+    const bookmark: Bookmark = [this.#servers[this.#at]?.name ?? '', cursor, [first, ...this.#found]]
+    return JSON.stringify(bookmark)
   }
 
-  /** A step that finds much more than there is room for is taken again, a smaller one. */
+  /** A step that finds many more names than there is room for is repeated with a smaller count. */
   async #scan(server: RedisServer, room: number): Promise<void> {
     let size = scanCount
-    let [cursor, names] = await this.#look(server, size)
+    let [cursor, names] = await this.#step(server, size)
     while (names.length > room + spareNamesMax && size > 1) {
       size = Math.min(room, size >> 1)
-      ;[cursor, names] = await this.#look(server, size)
+      ;[cursor, names] = await this.#step(server, size)
     }
     this.#cursor = cursor
     this.#done = this.#cursor === '0'
     this.#found.push(...names)
   }
 
-  async #look(server: RedisServer, size: number): Promise<readonly [cursor: string, names: readonly string[]]> {
+  async #step(server: RedisServer, size: number): Promise<readonly [cursor: string, names: readonly string[]]> {
     const args = [this.#cursor, 'MATCH', this.#keyspace.pattern(this.#prefix), 'COUNT', String(size)]
     const [cursor, names] = (await server.call('SCAN', args, this.#stepMs)) as [string, string[]]
-    // Within one step SCAN may name a key twice.
+    // One step of SCAN may name a key twice.
     return [cursor, [...new Set(names)]]
   }
 
   #resume(after: string): void {
     const [name, cursor, found] = parseBookmark(after)
-    // A server that has left the cluster has given its keys to others: go on with the next name.
+    // If the server has left the cluster, others have its keys: go on with the next server by name.
     const at = this.#servers.findIndex((server) => server.name >= name)
     this.#at = at < 0 ? this.#servers.length : at
-    // A bookmark comes back from whoever lists: it is not to show more than its prefix does.
-    this.#found = found.filter((each) => this.#keyspace.isRecord(each, this.#prefix))
+    // The caller may have changed the bookmark: names outside of the prefix must not show.
+    this.#found = found.filter((record) => this.#keyspace.isRecord(record, this.#prefix))
     if (this.#servers[this.#at]?.name !== name) return
     this.#done = cursor === 'end'
     this.#cursor = this.#done ? '0' : cursor
@@ -139,7 +141,7 @@ function parseBookmark(after: string): Bookmark {
     const [name, cursor, found] = JSON.parse(after) as Bookmark
     if (typeof name === 'string' && /^(\d+|end)$/.test(cursor) && Array.isArray(found)) return [name, cursor, found]
   } catch {
-    // Said below.
+    // Not JSON: refused below.
   }
   throw new LeaseholdError('INVALID', '`after` is not the `next` of a page of this store.')
 }
@@ -157,8 +159,8 @@ function shown(keys: readonly KeyRead[]): readonly ListedKey[] {
   return keys.filter(({ claims }) => claims.length > 0).map(({ key, claims }) => ({ key, claims }))
 }
 
-/** The keys with these records, in one call; on a cluster one a hash tag. */
-async function read(lister: Lister, names: readonly string[]): Promise<KeysRead> {
+/** Reads the keys of these records in one call; on a cluster, in one call a hash tag. */
+async function readKeys(lister: Lister, names: readonly string[]): Promise<KeysRead> {
   const { transport, keyspace } = lister
   const groups = transport.cluster && names.length > 0 ? byHashTag(names, keyspace) : [names]
   let now = 0
@@ -171,12 +173,12 @@ async function read(lister: Lister, names: readonly string[]): Promise<KeysRead>
   return { now, keys: names.map((name) => found.get(name) as KeyRead) }
 }
 
-/** Keys of one hash tag. Those that a cluster is moving from one node to another are read one by one. */
+/** Reads keys of one hash tag: one by one, if their slot is being moved to another node. */
 async function readGroup(lister: Lister, names: readonly string[]): Promise<KeysRead> {
   try {
     return await readCall(lister, names)
   } catch (error) {
-    if (!isHalfMoved(error)) throw error
+    if (!isSlotMigrating(error)) throw error
     const parts = await Promise.all(names.map((name) => readCall(lister, [name])))
     return { now: Math.max(...parts.map(({ now }) => now)), keys: parts.flatMap(({ keys }) => keys) }
   }
@@ -192,14 +194,14 @@ async function readCall({ transport, keyspace, clock, stepMs }: Lister, names: r
     try {
       return { key, claims: claims.map((texts) => listedClaim(texts)), unreadable: false }
     } catch {
-      // A runner that is no JSON, or none of ours.
+      // The runner is not JSON, or not a runner of Leasehold.
       return { key, claims: [], unreadable: true }
     }
   })
   return { now: Number(time), keys }
 }
 
-function byHashTag(names: readonly string[], keyspace: Keyspace): readonly (readonly string[])[] {
+function byHashTag(names: readonly string[], keyspace: RedisKeyspace): readonly (readonly string[])[] {
   const groups = new Map<string, string[]>()
   for (const name of names) {
     const tag = hashTagOf(keyspace.keyOf(name))
@@ -210,7 +212,7 @@ function byHashTag(names: readonly string[], keyspace: Keyspace): readonly (read
   return [...groups.values()]
 }
 
-/** A claim out of the texts that `list.lua` answers with, in the order of `record.lua`. */
+/** A claim out of the texts of `list.lua`, in the order of `claim-record.lua`. */
 function listedClaim(texts: string | readonly string[]): ListedClaim {
   const [id, , runner, ttlMs, expiresAt, lastHeartbeat, renewalCount, enteredAt, acquiredAt, fence] = texts
   const [priority, , shared, limit, start, end, replaces, , , graceMs, maxHoldMs, detached, leaving] = texts.slice(11)

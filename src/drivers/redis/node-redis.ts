@@ -1,9 +1,10 @@
+import { Reconnector } from '../kit/reconnector.ts'
 import { connecting } from './connecting.ts'
-import { withTimeout } from './faults.ts'
-import type { RedisTransport, Listener, RedisServer, Subscription } from './transport.ts'
-import { reconnectAfterMs } from './direct-transport.ts'
+import { replyWithin } from './errors.ts'
+import type { ClientEventListener, RedisServer, RedisTransport, Subscribed, Subscription } from './transport.ts'
+import { reconnectBackoff } from './direct-transport.ts'
 
-/** What is used of a node-redis client (`redis` 4 and later), a single one. */
+/** The part of a single node-redis client (`redis` 4 and later) that the driver uses. */
 export interface NodeRedisClient {
   readonly isOpen: boolean
   readonly isReady: boolean
@@ -12,13 +13,13 @@ export interface NodeRedisClient {
   duplicate(): NodeRedisClient
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
-  on(event: string, listener: Listener): unknown
-  off(event: string, listener: Listener): unknown
+  on(event: string, listener: ClientEventListener): unknown
+  off(event: string, listener: ClientEventListener): unknown
   destroy?(): void
   disconnect?(): unknown
 }
 
-/** What is used of a node-redis cluster. */
+/** The part of a node-redis cluster that the driver uses. */
 export interface NodeRedisCluster {
   readonly isOpen?: boolean
   readonly masters: readonly { readonly address: string }[]
@@ -27,19 +28,26 @@ export interface NodeRedisCluster {
   nodeClient(node: never): NodeRedisClient | Promise<NodeRedisClient>
   subscribe(channel: string, listener: (message: string) => void): Promise<unknown>
   unsubscribe(channel: string): Promise<unknown>
-  on(event: string, listener: Listener): unknown
-  off(event: string, listener: Listener): unknown
+  on(event: string, listener: ClientEventListener): unknown
+  off(event: string, listener: ClientEventListener): unknown
   destroy?(): void
   disconnect?(): unknown
 }
 
-/** The driver's link over a node-redis client that somebody else made. @internal */
+/** The transport over a node-redis client that the user made. @internal */
 export class NodeRedisTransport implements RedisTransport {
   readonly cluster = false
   readonly notificationsInReplies = false
   readonly #client: NodeRedisClient
+  readonly #reconnector = new Reconnector({
+    backoff: reconnectBackoff,
+    attempt: () => void this.#subscribeAgain(),
+    keepsProcess: true,
+  })
   #subscriber: NodeRedisClient | undefined
-  #watch: NodeJS.Timeout | undefined
+  #subscribed: Subscribed | undefined
+  /** Runs while the subscriber connects again. */
+  #timeout: NodeJS.Timeout | undefined
   #closed = false
 
   constructor(client: NodeRedisClient) {
@@ -51,41 +59,51 @@ export class NodeRedisTransport implements RedisTransport {
   }
 
   call(command: string, args: readonly string[], _key: string | undefined, withinMs: number): Promise<unknown> {
-    return withTimeout(this.#client.sendCommand([command, ...args]), withinMs)
+    return replyWithin(this.#client.sendCommand([command, ...args]), withinMs)
   }
 
   async subscribe(channel: string, subscription: Subscription, withinMs: number): Promise<void> {
-    const { onMessage, onGap } = subscription
+    this.#subscribed = { channel, withinMs, ...subscription }
+    await this.#subscribe(this.#subscribed)
+  }
+
+  async #subscribe({ channel, withinMs, onMessage, onGap }: Subscribed): Promise<void> {
     const subscriber = this.#client.duplicate()
     this.#subscriber = subscriber
     let interruptions = 0
     subscriber.on('error', () => {
-      clearTimeout(this.#watch)
+      clearTimeout(this.#timeout)
       interruptions += 1
     })
-    // When it connects again it subscribes before it is ready, and waits without end for a reply that was lost.
+    // A client that reconnects subscribes before it is ready. If that reply is lost, it would wait for it forever.
     subscriber.on('connect', () => {
-      clearTimeout(this.#watch)
+      clearTimeout(this.#timeout)
       if (subscriber !== this.#subscriber || interruptions === 0) return
-      this.#watch = setTimeout(() => this.#subscribeAgain(channel, subscription, withinMs, 0), withinMs)
+      this.#timeout = setTimeout(() => void this.#subscribeAgain(), withinMs)
     })
     subscriber.on('ready', () => {
-      clearTimeout(this.#watch)
+      clearTimeout(this.#timeout)
       if (interruptions > 0) onGap()
     })
     await connecting(subscriber, () => subscriber.connect(), withinMs)
-    await withTimeout(subscriber.subscribe(channel, onMessage), withinMs)
+    await replyWithin(subscriber.subscribe(channel, onMessage), withinMs)
   }
 
-  /** With another client: of the one there is nothing is to be had any more. */
-  #subscribeAgain(channel: string, subscription: Subscription, withinMs: number, attempt: number): void {
-    if (this.#closed) return
-    if (this.#subscriber !== undefined) end(this.#subscriber)
-    this.subscribe(channel, subscription, withinMs).then(subscription.onGap, () => {
-      const again = (): void => this.#subscribeAgain(channel, subscription, withinMs, attempt + 1)
-      clearTimeout(this.#watch)
-      if (!this.#closed) this.#watch = setTimeout(again, reconnectAfterMs(attempt))
-    })
+  /** Subscribes with another client, as the one at hand no longer answers. */
+  async #subscribeAgain(): Promise<void> {
+    const subscribed = this.#subscribed
+    if (this.#closed || subscribed === undefined) return
+    this.#endSubscriber()
+    try {
+      await this.#subscribe(subscribed)
+    } catch {
+      // Otherwise this client would go on connecting by itself.
+      this.#endSubscriber()
+      this.#reconnector.failed()
+      return
+    }
+    this.#reconnector.succeeded()
+    subscribed.onGap()
   }
 
   async servers(): Promise<readonly RedisServer[]> {
@@ -96,12 +114,17 @@ export class NodeRedisTransport implements RedisTransport {
 
   async close(): Promise<void> {
     this.#closed = true
-    clearTimeout(this.#watch)
+    this.#reconnector.close()
+    this.#endSubscriber()
+  }
+
+  #endSubscriber(): void {
+    clearTimeout(this.#timeout)
     if (this.#subscriber !== undefined) end(this.#subscriber)
   }
 }
 
-/** The driver's link over a node-redis cluster. `owned`: the driver made it, and closes it. @internal */
+/** The transport over a node-redis cluster. `owned`: the driver made the client, and closes it. @internal */
 export class NodeRedisClusterTransport implements RedisTransport {
   readonly cluster = true
   readonly notificationsInReplies = false
@@ -116,30 +139,30 @@ export class NodeRedisClusterTransport implements RedisTransport {
 
   async open(withinMs: number): Promise<void> {
     if (this.#client.isOpen !== false) return
-    // One node after the other is tried, and what each said comes as an event.
-    let told: unknown
-    const onError = (error: unknown): void => void (told = error)
+    // The client tries one node after the other, and tells why each failed by an event.
+    let lastError: unknown
+    const onError = (error: unknown): void => void (lastError = error)
     this.#client.on('error', onError)
     try {
-      await withTimeout(this.#client.connect(), withinMs)
+      await replyWithin(this.#client.connect(), withinMs)
     } catch (error) {
-      throw told ?? error
+      throw lastError ?? error
     } finally {
       this.#client.off('error', onError)
     }
   }
 
   call(command: string, args: readonly string[], key: string | undefined, withinMs: number): Promise<unknown> {
-    return withTimeout(this.#client.sendCommand(key, false, [command, ...args]), withinMs)
+    return replyWithin(this.#client.sendCommand(key, false, [command, ...args]), withinMs)
   }
 
   async subscribe(channel: string, { onMessage }: Subscription, withinMs: number): Promise<void> {
     this.#channel = channel
-    await withTimeout(this.#client.subscribe(channel, onMessage), withinMs)
+    await replyWithin(this.#client.subscribe(channel, onMessage), withinMs)
   }
 
   async servers(): Promise<readonly RedisServer[]> {
-    // Version 4 names a node once for each range of slots that it has.
+    // Version 4 lists a node once for each of its ranges of slots.
     const nodes = new Map(this.#client.masters.map((node) => [node.address, node]))
     return [...nodes.values()].map((node) => ({
       name: node.address,
@@ -147,7 +170,7 @@ export class NodeRedisClusterTransport implements RedisTransport {
         const sent = Promise.resolve(this.#client.nodeClient(node as never)).then((client) =>
           client.sendCommand([command, ...args]),
         )
-        return withTimeout(sent, withinMs)
+        return replyWithin(sent, withinMs)
       },
     }))
   }
@@ -160,12 +183,12 @@ export class NodeRedisClusterTransport implements RedisTransport {
     try {
       await this.#client.unsubscribe(this.#channel)
     } catch {
-      // The cluster's own client is closed already, and its subscriptions with it.
+      // The user has closed the client already, and its subscriptions with it.
     }
   }
 }
 
-/** Ends a connection at once. Before version 5 that was called otherwise. */
+/** Ends a connection at once: `destroy` since version 5, `disconnect` before. */
 function end(client: Pick<NodeRedisClient, 'destroy' | 'disconnect'> & { readonly isOpen?: boolean }): void {
   if (client.isOpen === false) return
   if (client.destroy === undefined) void client.disconnect?.()

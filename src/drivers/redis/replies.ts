@@ -1,11 +1,11 @@
-/** What Redis says, in its protocol's third version (RESP3). */
+/** Reads replies in the third version of Redis' protocol (RESP3). */
 
-/** An error as Redis told it. */
+/** An error that Redis replied. */
 export class ReplyError extends Error {
   override readonly name = 'ReplyError'
 }
 
-/** Something that nobody asked for, such as a message of a subscription. */
+/** A push: not a reply to a command, such as a message of a subscription. */
 export class Push {
   readonly items: readonly unknown[]
 
@@ -14,31 +14,31 @@ export class Push {
   }
 }
 
-/** An array that has begun and not ended. */
-interface Open {
+/** An array of which not all items have arrived. */
+interface OpenArray {
   readonly items: unknown[]
   readonly length: number
   readonly pushed: boolean
 }
 
-/** Stands for a value of which not all has arrived. */
+/** Stands for a value of which not all bytes have arrived. */
 const incomplete = Symbol('incomplete')
 
 const nothing = Buffer.alloc(0)
 
-/** Makes replies out of the pieces in which they arrive. Maps are read as arrays of keys and values. */
+/** Reads replies out of the pieces in which they arrive. Maps are read as arrays of keys and values. */
 export class ReplyReader {
-  readonly #told: (reply: unknown) => void
-  readonly #open: Open[] = []
+  readonly #onReply: (reply: unknown) => void
+  readonly #open: OpenArray[] = []
   #bytes: Buffer = nothing
   #at = 0
 
-  /** `told` is called with each reply, errors and pushes among them. */
-  constructor(told: (reply: unknown) => void) {
-    this.#told = told
+  /** @param onReply called with each reply, error and push. */
+  constructor(onReply: (reply: unknown) => void) {
+    this.#onReply = onReply
   }
 
-  /** Takes in a piece, which may be overwritten afterwards. */
+  /** Reads a piece. Its buffer may be overwritten afterwards. */
   read(piece: Buffer): void {
     const rest = this.#bytes
     this.#bytes = rest.length === 0 ? piece : Buffer.concat([rest, piece])
@@ -52,19 +52,19 @@ export class ReplyReader {
     this.#bytes = this.#at === this.#bytes.length ? nothing : Buffer.from(this.#bytes.subarray(this.#at))
   }
 
-  /** Puts a value in its place: an array that it was the last of is a value too. */
+  /** Adds a value to the array it belongs to. An array that is thereby complete is a value in turn. */
   #complete(value: unknown): void {
-    let last = value
+    let complete = value
     for (let open = this.#open.at(-1); open !== undefined; open = this.#open.at(-1)) {
-      open.items.push(last)
+      open.items.push(complete)
       if (open.items.length < open.length) return
       this.#open.pop()
-      last = open.pushed ? new Push(open.items) : open.items
+      complete = open.pushed ? new Push(open.items) : open.items
     }
-    this.#told(last)
+    this.#onReply(complete)
   }
 
-  /** The next value, without those an array is of. Goes no further where it is incomplete, but for the head of an array. */
+  /** The next value that is no array. Of an array it reads the head only; a value that is incomplete it does not go past. */
   #value(): unknown {
     const from = this.#at + 1
     const end = this.#lineEnd(from)
@@ -85,7 +85,7 @@ export class ReplyReader {
         return this.#array(2 * this.#number(from, end), false, end + 2)
     }
     this.#at = end + 2
-    // : is a number, _ null, # true or false, - an error; + and what else there may be is a line of text.
+    // : a number, _ null, # true or false, - an error; + and all others a line of text
     if (type === 58) return this.#number(from, end)
     if (type === 95) return null
     const line = this.#bytes.toString('utf8', from, end)
@@ -109,7 +109,7 @@ export class ReplyReader {
     return incomplete
   }
 
-  /** Lines are short: to look for their end here is quicker than to have it looked for. */
+  /** Lines are short: this loop is quicker than `indexOf`. */
   #lineEnd(from: number): number {
     const bytes = this.#bytes
     let end = from
@@ -125,7 +125,7 @@ export class ReplyReader {
   }
 }
 
-/** Whether a text has as many bytes as characters. Asked once of a long text, not of its parts. */
+/** Whether a text has as many bytes as characters. Quicker once for a long text than for each of its parts. */
 export function isAscii(text: string): boolean {
   return Buffer.byteLength(text) === text.length
 }

@@ -1,16 +1,20 @@
 import type { Claim, Request, Runner } from '../../core/contract/driver.ts'
 import { shortRunner } from '../../core/rule/short-runner.ts'
+import { isPlain, isPlainRenewal } from '../kit/plain-claim.ts'
+
+/** How many templates a request is compared with. */
+const templatesCompared = 8
 
 /**
- * What the requests of a batch have in common: op, ttl, runner and terms are sent once for all that share them. Most
- * batches are of one or two kinds.
+ * The templates of a batch: op, ttl, runner and terms are sent once for all requests that share them. Most batches have
+ * one or two templates.
  */
 export class RequestTemplates {
-  /** Five for each kind. */
+  /** Five for each template. */
   readonly texts: string[] = []
-  readonly #templates: Kind[] = []
+  readonly #templates: RequestTemplate[] = []
   readonly #spareMs: number
-  #last: Kind | undefined
+  #last: RequestTemplate | undefined
 
   constructor(spareMs: number) {
     this.#spareMs = spareMs
@@ -20,56 +24,56 @@ export class RequestTemplates {
     return this.#templates.length
   }
 
-  of(request: Request): Kind {
+  of(request: Request): RequestTemplate {
     switch (request.op) {
       case 'claim': {
         const { claim } = request
-        return this.#kind(claim.wait ? 'c' : 't', claim.ttlMs, claim.runner, claimTerms(claim))
+        return this.#template(claim.wait ? 'c' : 't', claim.ttlMs, claim.runner, claimTerms(claim))
       }
       case 'renew': {
         const { ttlMs, fenceFloor, detached } = request
-        const plain = fenceFloor === undefined && detached === undefined
-        return this.#kind('r', ttlMs, undefined, plain ? '' : JSON.stringify([fenceFloor ?? false, detached ?? null]))
+        const terms = isPlainRenewal(request) ? '' : JSON.stringify([fenceFloor ?? false, detached ?? null])
+        return this.#template('r', ttlMs, undefined, terms)
       }
       case 'release':
-        return this.#kind('d', 0, undefined, '')
+        return this.#template('d', 0, undefined, '')
       case 'withdraw':
-        return this.#kind('w', 0, undefined, '')
+        return this.#template('w', 0, undefined, '')
       case 'evict':
-        return this.#kind('e', 0, undefined, JSON.stringify(request.reason))
+        return this.#template('e', 0, undefined, JSON.stringify(request.reason))
     }
   }
 
-  #kind(op: string, ttlMs: number, runner: Runner | undefined, terms: string): Kind {
+  #template(op: string, ttlMs: number, runner: Runner | undefined, terms: string): RequestTemplate {
     if (this.#last?.is(op, ttlMs, runner, terms) === true) return this.#last
-    // Of many kinds only the latest are looked through: a kind sent twice does no harm.
-    const known = this.#templates.slice(-templatesRemembered).find((kind) => kind.is(op, ttlMs, runner, terms))
+    // Only the latest are compared: a template that is sent twice does no harm.
+    const known = this.#templates.slice(-templatesCompared).find((template) => template.is(op, ttlMs, runner, terms))
     this.#last = known ?? this.#add(op, ttlMs, runner, terms)
     return this.#last
   }
 
-  #add(op: string, ttlMs: number, runner: Runner | undefined, terms: string): Kind {
-    const kind = new Kind(this.count, op, ttlMs, runner, terms)
-    this.#templates.push(kind)
+  #add(op: string, ttlMs: number, runner: Runner | undefined, terms: string): RequestTemplate {
+    const template = new RequestTemplate(this.count, op, ttlMs, runner, terms)
+    this.#templates.push(template)
     const runnerText = runner === undefined ? '' : shortRunner(runner)
     this.texts.push(op, String(ttlMs), runnerText, terms, recordTtlOf(ttlMs, this.#spareMs))
-    return kind
+    return template
   }
 }
 
-class Kind {
-  /** Two characters that number it among those of its batch. */
+class RequestTemplate {
+  /** Two characters: the template's number in its batch. */
   readonly number: string
-  /** Whether its requests are claims that leave all wishes out. */
-  readonly claimsPlainly: boolean
+  /** Whether the requests are plain claims. */
+  readonly isPlainClaim: boolean
   readonly #op: string
   readonly #ttlMs: number
   readonly #runner: Runner | undefined
   readonly #terms: string
 
-  constructor(place: number, op: string, ttlMs: number, runner: Runner | undefined, terms: string) {
-    this.number = String.fromCharCode(33 + Math.floor(place / 90), 33 + (place % 90))
-    this.claimsPlainly = runner !== undefined && terms === ''
+  constructor(index: number, op: string, ttlMs: number, runner: Runner | undefined, terms: string) {
+    this.number = String.fromCharCode(33 + Math.floor(index / 90), 33 + (index % 90))
+    this.isPlainClaim = runner !== undefined && terms === ''
     this.#op = op
     this.#ttlMs = ttlMs
     this.#runner = runner
@@ -81,23 +85,10 @@ class Kind {
   }
 }
 
-const templatesRemembered = 8
-
-/** All that a plain exclusive lock leaves out; empty for one. */
-export function claimTerms(claim: Claim): string {
+/** All that a plain claim leaves out; empty for a plain claim. */
+function claimTerms(claim: Claim): string {
+  if (isPlain(claim)) return ''
   const { mode, limit, range, replaces, priority, evict, staleMs, graceMs, maxHoldMs, detached } = claim
-  if (
-    mode === 'exclusive' &&
-    priority === 0 &&
-    graceMs === 0 &&
-    range === undefined &&
-    replaces === undefined &&
-    evict === undefined &&
-    maxHoldMs === undefined &&
-    detached !== true
-  ) {
-    return ''
-  }
   return JSON.stringify([
     priority,
     mode === 'shared',
@@ -113,7 +104,7 @@ export function claimTerms(claim: Claim): string {
   ])
 }
 
-/** For how long the record of a claim is kept: one ttl longer than the claim. */
+/** How long Redis keeps the record of a claim: one ttl longer than the claim lasts. */
 export function recordTtlOf(ttlMs: number, spareMs: number): string {
   return String(Math.ceil(2 * ttlMs) + spareMs)
 }

@@ -2,31 +2,28 @@ import { createHash } from 'node:crypto'
 import admission from './lua/admission.lua.generated.ts'
 import batch from './lua/batch.lua.generated.ts'
 import call from './lua/call.lua.generated.ts'
-import carryOut from './lua/carry-out.lua.generated.ts'
+import claimRecord from './lua/claim-record.lua.generated.ts'
 import conflict from './lua/conflict.lua.generated.ts'
 import contended from './lua/contended.lua.generated.ts'
 import dataAge from './lua/data-age.lua.generated.ts'
 import draft from './lua/draft.lua.generated.ts'
-import eviction from './lua/eviction.lua.generated.ts'
-import fences from './lua/fences.lua.generated.ts'
-import key from './lua/key.lua.generated.ts'
-import leaseTime from './lua/lease-time.lua.generated.ts'
+import fence from './lua/fence.lua.generated.ts'
+import keyState from './lua/key-state.lua.generated.ts'
 import list from './lua/list.lua.generated.ts'
 import notifications from './lua/notifications.lua.generated.ts'
 import plain from './lua/plain.lua.generated.ts'
 import promotion from './lua/promotion.lua.generated.ts'
 import quick from './lua/quick.lua.generated.ts'
-import record from './lua/record.lua.generated.ts'
 import solo from './lua/solo.lua.generated.ts'
 import soloCall from './lua/solo-call.lua.generated.ts'
 import soloRest from './lua/solo-rest.lua.generated.ts'
-import { isUnknownScript } from './faults.ts'
+import { isUnknownScript } from './errors.ts'
 import type { RedisTransport } from './transport.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { hashTags } from './hash-tags.ts'
-import type { Keyspace } from './keyspace.ts'
+import type { RedisKeyspace } from './keyspace.ts'
 
-/** A Lua script as Redis knows it: by its text, and by the hash of that. */
+/** A Lua script, and the hash by which Redis knows it. */
 export interface Script {
   readonly text: string
   readonly sha: string
@@ -37,18 +34,15 @@ const shared = 'local now, tagEnd, channel, spareMs = call.now, call.tagEnd, cal
 
 /** The parts of the rule in the order in which they build on each other; made only when a call needs it, which is expensive. */
 const theRule = [
-  'local function theRule(call, fenceToCome, liftFence, refuseIfHalfMoved)',
+  'local function theRule(call, nextFence, liftFence, refuseIfMigrating)',
   shared,
-  record,
+  claimRecord,
   plain,
   conflict,
-  key,
-  leaseTime,
+  keyState,
   draft,
   promotion,
-  eviction,
   admission,
-  carryOut,
   'end',
 ]
 
@@ -61,9 +55,9 @@ export interface Scripts {
 }
 
 /** Those for a cluster look out for slots that are being moved. */
-const ownScripts = requestScripts('local ON_CLUSTER, NEWS_IN_REPLY = 0, 1')
-const givenScripts = requestScripts('local ON_CLUSTER, NEWS_IN_REPLY = 0, 0')
-const clusterScripts = requestScripts('local ON_CLUSTER, NEWS_IN_REPLY = 1, 0')
+const ownScripts = requestScripts('local ON_CLUSTER, NOTIFICATIONS_IN_REPLY = 0, 1')
+const givenScripts = requestScripts('local ON_CLUSTER, NOTIFICATIONS_IN_REPLY = 0, 0')
+const clusterScripts = requestScripts('local ON_CLUSTER, NOTIFICATIONS_IN_REPLY = 1, 0')
 
 export function scriptsFor({
   cluster,
@@ -74,16 +68,16 @@ export function scriptsFor({
 
 function requestScripts(where: string): Scripts {
   return {
-    batch: script(where, call, fences, notifications, ...theRule, quick, batch),
-    solo: script(where, solo, fences, notifications, soloCall, contended, ...theRule, soloRest),
+    batch: script(where, call, fence, notifications, ...theRule, quick, batch),
+    solo: script(where, solo, fence, notifications, soloCall, contended, ...theRule, soloRest),
   }
 }
 
-/** Tells since when the data has been kept. */
+/** Reads since when Redis has kept the data. */
 export const dataAgeScript = script(dataAge)
 
 /** Reads keys whole. */
-export const listScript = script(call, shared, record, plain, list)
+export const listScript = script(call, shared, claimRecord, plain, list)
 
 function script(...parts: readonly string[]): Script {
   const text = withConstants(parts.join('\n'))
@@ -107,7 +101,7 @@ function withConstants(text: string): string {
   return rest.replaceAll(/\b[A-Z_]{2,}\b/g, (name) => numbers.get(name) ?? name)
 }
 
-/** Runs a script by its hash. A server that does not know it (new, flushed, restarted) is sent the text. */
+/** Runs a script by its hash. A server that does not know the script (new, flushed, restarted) is sent the text. */
 export function run(
   transport: RedisTransport,
   { sha, text }: Script,
@@ -117,17 +111,21 @@ export function run(
 ): Promise<unknown> {
   const args = [sha, String(keys.length), ...keys, ...values]
   return transport.call('EVALSHA', args, keys[0], withinMs).catch((error: unknown) => {
-    // Nothing has been carried out.
+    // An unknown script has carried out nothing, so it may be sent again.
     if (!isUnknownScript(error)) throw error
     return transport.call('EVAL', args.with(0, text), keys[0], withinMs)
   })
 }
 
 /**
- * For how many milliseconds a store has kept its data. One server keeps it all, or loses it all; of a cluster's hash tags each
- * may be on another server, and the youngest counts.
+ * For how many milliseconds a store has kept its data. One server keeps or loses all data; on a cluster each hash tag may
+ * be on another server, so the youngest counts.
  */
-export async function readDataAge(transport: RedisTransport, keyspace: Keyspace, withinMs: number): Promise<number> {
+export async function readDataAge(
+  transport: RedisTransport,
+  keyspace: RedisKeyspace,
+  withinMs: number,
+): Promise<number> {
   const tags = transport.cluster ? hashTags.keys() : [0]
   const read = (tag: number): Promise<unknown> => run(transport, dataAgeScript, [keyspace.birthOf(tag)], [], withinMs)
   const answers = await Promise.all(Array.from(tags, read))

@@ -1,15 +1,15 @@
 import { rollBack, type Database } from './database.ts'
 import { identityText, isIdentityOf, type FileIdentity } from './file-identity.ts'
 
-/** What the file says of itself, in columns of the row of counters that mean nothing there. */
+/** When and as which file the store was made, kept in columns that the row of counters does not need. */
 interface Birth {
-  /** Milliseconds since 1970; 0: no version of Leasehold that notes it has opened the file. */
+  /** Milliseconds since 1970; 0: not noted yet. */
   readonly bornAt: number
   /** See {@link identityText}. */
   readonly identity: string
 }
 
-/** Who opens the file, and what its clocks say. */
+/** The boot and the clocks of the driver that opens the file. */
 interface Opener {
   readonly boot: string
   readonly clock: { now(): number; wall(): number }
@@ -21,9 +21,9 @@ export function bornAt(database: Database): number {
 }
 
 /**
- * Notes when the file was born, if it does not say so. A file that says it of another one is a copy, or was put back from a
- * backup: it is born now, and what it has of claims may be old. Their owners may have renewed them elsewhere, so each has its
- * full ttl from now. `refuseIfInUse` throws while somebody may still use the file that the copy took the place of.
+ * Notes when the file was born, if it does not say so. If it names another file, it is a copy, or was restored from a backup: it is
+ * born now, and its claims may be old. Their owners may have renewed them elsewhere, so each gets its full ttl from now.
+ * `refuseIfInUse` throws while a process may still use the file that the copy replaced.
  */
 export function settleBirth(
   database: Database,
@@ -55,7 +55,7 @@ export function settleBirth(
 
 function isSettled({ bornAt: since, identity }: Birth, found: FileIdentity): boolean {
   if (since === 0 || !isIdentityOf(identity, found)) return false
-  // A new file may not have told the time of its birth yet.
+  // A new file may have been noted before the file system knew the time of its birth.
   return found.madeAt === undefined || identity.includes(' ')
 }
 
@@ -64,7 +64,7 @@ function readBirth(database: Database): Birth {
   return { bornAt: Number(row?.['entered_at'] ?? 0), identity: String(row?.['runner'] ?? '') }
 }
 
-/** Leases on another boot's clock begin anew with the next look at them. */
+/** Without sightings, leases on another boot's clock begin anew when they are next read. */
 function renewAll(database: Database, boot: string, now: number): void {
   for (const table of ['held', 'waiting']) {
     database

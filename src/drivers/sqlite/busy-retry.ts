@@ -3,21 +3,21 @@ import { LeaseholdError } from '../../core/errors.ts'
 import { isBusy } from './faults.ts'
 import { replacedReason } from './replaced-file.ts'
 
-/** Tries in a row: a transaction of another process takes less time than a turn of our event loop. */
+/** Attempts in a row: a transaction of another process takes less time than a turn of our event loop. */
 const triesAtOnce = 3
-/** Tries a turn of the event loop apart. */
+/** Attempts a turn of the event loop apart. */
 const triesByTurn = 12
 const pauseMaxMs = 8
 
 /**
- * Runs `attempt` until the file is no longer busy or being replaced, and throws that answer only after `busyTimeoutMs`.
+ * Runs `attempt` until the file is neither busy nor being replaced, and throws that error only after `busyTimeoutMs`.
  * Never blocks the event loop for longer than an attempt takes.
  */
 export async function retryWhileBusy<Result>(attempt: () => Result, busyTimeoutMs: number): Promise<Result> {
   const startedAt = performance.now()
   for (let tries = 1; ; tries += 1) {
     if (tries > triesAtOnce + triesByTurn) {
-      // Processes that collided must not collide again.
+      // Random pause, so that the processes do not collide again.
       await pause(1 + Math.random() * Math.min(pauseMaxMs, tries - triesAtOnce - triesByTurn))
     } else if (tries > triesAtOnce) await nextTurn()
     try {

@@ -1,8 +1,9 @@
 import type { ClaimRecord } from '../../core/rule/claim-record.ts'
 import type { Claim, Succession } from '../../core/contract/driver.ts'
 import { shortRunner } from '../../core/rule/short-runner.ts'
+import { takesWholeKey } from '../kit/plain-claim.ts'
 import { readClaim, readSuccession, successionText, termsText } from './claim-text.ts'
-import type { Row, Value } from './database.ts'
+import type { SqliteRow, SqliteValue } from './database.ts'
 
 /** A claim as the file has it, in the names and the clock of the file. */
 export interface ClaimRow {
@@ -32,13 +33,8 @@ export function bandOf({ replaces, priority }: Claim): number {
   return (replaces === undefined ? 4 * priorityMax : 0) + priorityMax - priority
 }
 
-/** Whether a waiter wants the whole key for itself, for as long as it renews, and takes nobody's place. */
-export function isPlain({ mode, range, replaces, maxHoldMs }: Claim): boolean {
-  return mode === 'exclusive' && range === undefined && replaces === undefined && maxHoldMs === undefined
-}
-
 /** Reads a row of `holders` or `waiters`. */
-export function decodeRow(row: Row, state: 'held' | 'waiting'): ClaimRow {
+export function decodeRow(row: SqliteRow, state: 'held' | 'waiting'): ClaimRow {
   const held = state === 'held'
   const lastHeartbeat = row['last_heartbeat'] as number
   return {
@@ -62,7 +58,7 @@ export function decodeRow(row: Row, state: 'held' | 'waiting'): ClaimRow {
 }
 
 /** The row as `admit` sees it: `shiftMs` moves the times of another boot's clock onto the observer's. */
-export function recordOf(row: ClaimRow, died: boolean, shiftMs = 0): ClaimRecord {
+export function claimRecordOf(row: ClaimRow, died: boolean, shiftMs = 0): ClaimRecord {
   return {
     claim: row.claim,
     state: row.state,
@@ -119,7 +115,7 @@ export function foreignRowOf(record: ClaimRecord, stored: ClaimRow): ClaimRow {
 }
 
 /** The values of a new row of `holders`, in the order of its columns. */
-export function newHolderValues(row: ClaimRow, turn: number): Value[] {
+export function newHolderValues(row: ClaimRow, turn: number): SqliteValue[] {
   return [
     row.claim.key,
     row.claim.id,
@@ -142,7 +138,7 @@ export function newHolderValues(row: ClaimRow, turn: number): Value[] {
 }
 
 /** The values for `updateHolder`: key, id, and all that can change while a claim is held. */
-export function holderValues(row: ClaimRow): Value[] {
+export function holderValues(row: ClaimRow): SqliteValue[] {
   return [
     row.claim.key,
     row.claim.id,
@@ -162,7 +158,7 @@ export function holderValues(row: ClaimRow): Value[] {
 }
 
 /** The values of a new row of `waiters`, in the order of its columns. */
-export function newWaiterValues(row: ClaimRow): Value[] {
+export function newWaiterValues(row: ClaimRow): SqliteValue[] {
   return [
     row.claim.key,
     row.claim.id,
@@ -175,14 +171,14 @@ export function newWaiterValues(row: ClaimRow): Value[] {
     row.lastHeartbeat,
     row.renewalCount,
     row.expiresAt,
-    Number(isPlain(row.claim)),
+    Number(takesWholeKey(row.claim)),
     shortRunner(row.claim.runner),
     termsText(row.claim, row.ttlMs, row.detached),
   ]
 }
 
 /** The values for `updateWaiter`: key, id, and all that can change while a claim waits. */
-export function waiterValues(row: ClaimRow): Value[] {
+export function waiterValues(row: ClaimRow): SqliteValue[] {
   return [
     row.claim.key,
     row.claim.id,

@@ -1,18 +1,18 @@
-/** What a row has of a claim as text: the columns `runner`, `terms` and `succession`. See schema.sql. */
+/** The columns of a claim's row that are text: `runner`, `terms` and `succession`. See schema.sql. */
 import type { Claim, Runner, Succession } from '../../core/contract/driver.ts'
 import { shortRunner, wholeRunner } from '../../core/rule/short-runner.ts'
-import type { Row } from './database.ts'
+import type { SqliteRow } from './database.ts'
 import { damagedRow } from './faults.ts'
 
-/** What a claim may ask for. Absent: what a plain exclusive lock has, or the column of that name. */
+/** What a claim asks for. Absent: as for a plain exclusive lock, or as in the column of that name. */
 interface Terms extends Omit<Partial<Claim>, 'detached'> {
-  /** Null: the claim did not say, and a renewal has set the column since. */
+  /** Null: the claim left it out, and a renewal has set the column since. */
   readonly detached?: boolean | null
 }
 
 const noTerms: Terms = {}
 
-/** What the columns do not say of a claim that has `ttlMs` in force and is `detached` or not; null: nothing. */
+/** What the other columns do not say of a claim whose `ttlMs` and `detached` in force are these; null: nothing. */
 export function termsText(claim: Claim, ttlMs: number, detached: boolean): string | null {
   const terms: { [Field in keyof Terms]: Terms[Field] | undefined } = {
     mode: unless('exclusive', claim.mode),
@@ -33,7 +33,7 @@ export function termsText(claim: Claim, ttlMs: number, detached: boolean): strin
 }
 
 /** The claim of a row of `held` or `waiting`, as it was asked for. */
-export function readClaim(row: Row): Claim {
+export function readClaim(row: SqliteRow): Claim {
   const key = row['key'] as string
   const terms = row['terms'] === null ? noTerms : readTerms(key, row['terms'] as string)
   return {
@@ -62,16 +62,18 @@ function readTerms(key: string, text: string): Terms {
   })
 }
 
+/** The runner in a column of this key's row. */
 export function readRunner(key: string, text: string): Runner {
   return read('runner', key, text, wholeRunner)
 }
 
+/** The column `succession`. */
 export function successionText({ how, fence, runner }: Succession): string {
   return `["${how}",${fence},${shortRunner(runner)}]`
 }
 
-/** Whom the claim of a row of `held` took over from, if it was told. */
-export function readSuccession(row: Row): Succession | undefined {
+/** The previous holder of a row of `held`, if its claim was given one. */
+export function readSuccession(row: SqliteRow): Succession | undefined {
   if (row['succession'] === null) return undefined
   return read('succession', row['key'] as string, row['succession'] as string, (value) => {
     const [how, fence, runner] = value as [Succession['how'], number, unknown]
@@ -87,7 +89,7 @@ function read<Meaning>(column: string, key: string, text: string, meaningOf: (va
   }
 }
 
-/** What a claim says of `detached` where no renewal has changed that and it did not trouble to say false. */
+/** What a claim most likely asked for if `detached` is this: false is mostly left out. */
 function impliedBy(detached: boolean): true | undefined {
   return detached ? true : undefined
 }

@@ -12,7 +12,7 @@ import {
   inboxDirectory,
   createInboxDirectory,
   createStoreFile,
-  formatVersion,
+  fileFormatVersion,
   logIndexOf,
   logOf,
   noDatabase,
@@ -23,16 +23,16 @@ import {
   refuseStrangeInboxes,
 } from './store-file.ts'
 import type { SqliteEnvironment } from './sqlite-environment.ts'
-import { isDeletedKept } from './unfinished-statements.ts'
+import { keepsDeletedIndex } from './unfinished-statements.ts'
 
 /** Pages in the log before they are carried over into the file. Seldom enough to be cheap, often enough to be short. */
 const checkpointEveryPages = 1000
 
-/** Of a new file. A plain lock writes a page each time, so it is small; a row of up to 488 bytes is whole in it. */
+/** The page size of a new file. Small, as each plain lock writes a page; rows of up to 488 bytes fit into one. */
 const pageBytes = 2048
 
 /** An open lock file and its prepared statements. */
-export interface Connection {
+export interface SqliteConnection {
   readonly database: Database
   readonly statements: Statements
   readonly contention: ContentionHint
@@ -42,35 +42,35 @@ export interface Connection {
   readonly logIndex: FileIdentity
 }
 
-/** What of the surroundings matters for opening a file. */
-type Place = Pick<SqliteEnvironment, 'fileSystemType' | 'binding' | 'boot' | 'clock'>
+/** The part of the environment that opening a file needs. */
+type OpeningEnvironment = Pick<SqliteEnvironment, 'fileSystemType' | 'binding' | 'boot' | 'clock'>
 
 /**
  * Opens the file, and first makes it a lock file if it is new, or one of this format if it is older. Throws what SQLite
  * throws; SQLITE_BUSY among it. `refuseIfInUse` is called for a file that is new, or a copy, or has no log, and throws while
  * somebody may still use the one that was there before.
  */
-export function connect(
+export function openConnection(
   file: string,
-  place: Place,
+  environment: OpeningEnvironment,
   checkFileSystem: boolean,
   refuseIfInUse: () => void = () => {},
-): Connection {
-  const open = databaseOpener(place.binding)
+): SqliteConnection {
+  const open = databaseOpener(environment.binding)
   createStoreFile(file)
-  if (checkFileSystem) refuseNetworkFileSystem(file, place.fileSystemType(file))
+  if (checkFileSystem) refuseNetworkFileSystem(file, environment.fileSystemType(file))
   refuseAliases(file)
   refuseStrangeInboxes(file)
   const identity = identify(file)
-  // Before SQLite makes new ones. While somebody uses the file, these are missing only if they were deleted.
+  // Before SQLite makes new ones: while a process uses the file, its log and index are missing only if they were deleted.
   if (!existsSync(logOf(file)) || !existsSync(logIndexOf(file))) refuseIfInUse()
-  if (isDeletedKept(file, logIndexOf(file))) throw replacedFile(file)
+  if (keepsDeletedIndex(file, logIndexOf(file))) throw replacedFile(file)
   const database = open(file)
   try {
-    // Waiting for others is ours to do, without blocking the event loop.
+    // `retryWhileBusy` waits instead, without blocking the event loop.
     database.exec('pragma busy_timeout = 0')
     refuseStrangers(database, file)
-    // Heeded only by a file that is still empty.
+    // Has an effect only on a file that is still empty.
     database.exec(`pragma page_size = ${pageBytes}`)
     createTables(database, file, refuseIfInUse)
     createInboxDirectory(file)
@@ -78,14 +78,14 @@ export function connect(
     const mode = database.query('pragma journal_mode = wal').get()?.['journal_mode']
     if (mode !== 'wal') throw new Error(`SQLite cannot keep a log beside this file (journal mode ${String(mode)})`)
     database.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${checkpointEveryPages}`)
-    // Not the same before and after: SQLite may have opened either.
+    // If the file was replaced meanwhile, SQLite may have opened either.
     const found = identify(file)
     if (found === undefined || !isSameFile(identity, found)) throw replacedFile(file)
-    settleBirth(database, found, place, refuseIfInUse)
+    settleBirth(database, found, environment, refuseIfInUse)
     const statements = prepareStatements(database)
     const log = identify(logOf(file))
     const logIndex = identify(logIndexOf(file))
-    // Deleted, but still open in this process: SQLite has joined an earlier connection there, and others would not.
+    // Deleted, but still open in this process: SQLite has joined an earlier connection there, and other processes would not.
     if (log === undefined || logIndex === undefined) throw replacedFile(file)
     return { database, statements, contention: { expected: false }, identity: found, log, logIndex }
   } catch (error) {
@@ -95,20 +95,20 @@ export function connect(
 }
 
 /**
- * Throws unless the file is empty or one of ours. SQLite itself reads it, and so may first complete or undo what a crash
- * of the file's owner left half done, as any reader of that file would.
+ * Throws unless the file is empty or a lock file. SQLite reads it, and so may first finish or roll back what a crash of another
+ * program left half done, as any reader of that file would.
  */
 function refuseStrangers(database: Database, file: string): void {
   try {
-    // In this order: another process may make it a lock file in between.
+    // In this order, as another process may make it a lock file in between.
     if (!isEmpty(database) && !isMarked(database)) throw otherProgram(file)
   } catch (error) {
-    // Where locks were kept before, it is a lock file that has been damaged.
+    // With inboxes beside it, it is a lock file that was damaged.
     throw isNoDatabase(error) && !existsSync(inboxDirectory(file)) ? noDatabase(file) : error
   }
 }
 
-/** All in one transaction, and before a new file has a log: the marks then stand in the file itself, for all to see. */
+/** Makes and marks the tables in one transaction, before a new file has a log: so the marks are in the file itself, for all to see. */
 export function createTables(database: Database, file: string, refuseIfInUse: () => void = () => {}): void {
   if (isMarked(database)) return refuseOtherFormats(file, formatOf(database))
   database.exec('begin immediate')
@@ -117,7 +117,7 @@ export function createTables(database: Database, file: string, refuseIfInUse: ()
     if (!isMarked(database)) {
       if (database.query('select 1 as used from sqlite_master limit 1').get() !== undefined) throw otherProgram(file)
       refuseIfInUse()
-      database.exec(`${schema}; pragma application_id = ${applicationId}; pragma user_version = ${formatVersion}`)
+      database.exec(`${schema}; pragma application_id = ${applicationId}; pragma user_version = ${fileFormatVersion}`)
     }
     database.exec('commit')
   } catch (error) {

@@ -4,52 +4,52 @@
  */
 import nodeModule from 'node:module'
 import { LeaseholdError } from '../../core/errors.ts'
-import { ownLocation } from '../../core/machine/own-location.ts'
+import { ownLocation } from '../../core/machine/module-loading.ts'
 import { installCommand, runtime, type Runtime } from '../../core/machine/runtime.ts'
 import { collectStatements } from './unfinished-statements.ts'
 
-/** @internal */
-export type Value = string | number | null
-/** @internal */
-export type Row = Readonly<Record<string, Value>>
+/** A value of a column or parameter. @internal */
+export type SqliteValue = string | number | null
+/** A row, by the names of its columns. @internal */
+export type SqliteRow = Readonly<Record<string, SqliteValue>>
 
 /** A prepared statement that answers with rows. @internal */
-export interface Query {
-  get(...values: Value[]): Row | undefined
-  all(...values: Value[]): Row[]
+export interface SqlQuery {
+  get(...values: SqliteValue[]): SqliteRow | undefined
+  all(...values: SqliteValue[]): SqliteRow[]
 }
 
 /** A prepared statement that only does something. @internal */
-export interface Command {
-  run(...values: Value[]): void
+export interface SqlCommand {
+  run(...values: SqliteValue[]): void
 }
 
-/** @internal */
+/** An open file. @internal */
 export interface Database {
   /** Parameters are `?`, or `?1`, `?2` … where a value is used twice; values are given by position. */
-  query(sql: string): Query
-  command(sql: string): Command
+  query(sql: string): SqlQuery
+  command(sql: string): SqlCommand
   /** Runs several statements without values. */
   exec(sql: string): void
   close(): void
 }
 
 /** Two packages with the same interface, in the order in which they are tried. */
-export type Binding = 'node:sqlite' | '@photostructure/sqlite'
+export type SqliteBinding = 'node:sqlite' | '@photostructure/sqlite'
 
 /** Opens a file with the first binding at hand, or with the one named. @internal */
-export function openDatabase(file: string, binding?: Binding): Database {
+export function openDatabase(file: string, binding?: SqliteBinding): Database {
   return databaseOpener(binding)(file)
 }
 
-/** The same in two steps: throws if there is no binding, before anything is done to a file. @internal */
-export function databaseOpener(binding?: Binding): (file: string) => Database {
+/** As {@link openDatabase}, in two steps: throws if there is no binding before any file is touched. @internal */
+export function databaseOpener(binding?: SqliteBinding): (file: string) => Database {
   const builtin = binding === '@photostructure/sqlite' ? undefined : loadBuiltin()
   if (builtin === undefined && binding === 'node:sqlite') throw noBinding('')
   const { DatabaseSync } = builtin ?? loadPackage()
   return (file) => {
     const database = new DatabaseSync(file, { timeout: 0 })
-    const query = (sql: string): Query => {
+    const query = (sql: string): SqlQuery => {
       const plain = withoutNumbers(sql)
       const statement = database.prepare(plain.sql)
       const { order } = plain
@@ -63,7 +63,7 @@ export function databaseOpener(binding?: Binding): (file: string) => Database {
       query,
       command(sql) {
         const statement = query(sql)
-        // Not `run`, which tells what has changed: that takes longer than some of the changes.
+        // Not `run`, which counts the changed rows: that takes longer than some of the changes.
         return { run: (...values) => void statement.get(...values) }
       },
       exec: (sql) => database.exec(sql),
@@ -79,7 +79,7 @@ interface SqliteModule {
   DatabaseSync: new (
     file: string,
     options: { timeout: number },
-  ) => { prepare(sql: string): Query; exec(sql: string): void; close(): void }
+  ) => { prepare(sql: string): SqlQuery; exec(sql: string): void; close(): void }
 }
 
 /** Undefined before Node 22.13 and Bun 1.4. */
@@ -88,7 +88,7 @@ function loadBuiltin(): SqliteModule | undefined {
   if (getBuiltinModule === undefined) return undefined
   const emitWarning = process.emitWarning.bind(process) as (warning: string | Error, ...rest: unknown[]) => void
   const original = Object.getOwnPropertyDescriptor(process, 'emitWarning') as PropertyDescriptor
-  // Loading it warns every user of Leasehold that it is experimental; they did not choose it. The load is synchronous.
+  // Loading the module warns that it is experimental, to users who did not choose it. The load is synchronous.
   process.emitWarning = (warning: string | Error, ...rest: unknown[]) => {
     if (!String(warning).includes('SQLite is an experimental feature')) emitWarning(warning, ...rest)
   }
@@ -101,7 +101,7 @@ function loadBuiltin(): SqliteModule | undefined {
 
 function loadPackage(): SqliteModule {
   try {
-    // Not imported by name, which webpack would take for one of its own.
+    // Not `import`ed, which webpack would try to resolve.
     return nodeModule.createRequire(ownLocation())('@photostructure/sqlite') as SqliteModule
   } catch (error) {
     throw noBinding(', and @photostructure/sqlite could not be loaded', error)
@@ -123,7 +123,7 @@ function noBinding(more: string, cause?: unknown): LeaseholdError {
   return new LeaseholdError('UNAVAILABLE', message, { reason: 'configuration', cause })
 }
 
-/** SQLite may have rolled back by itself. @internal */
+/** Ends the transaction, if SQLite has not rolled it back by itself. @internal */
 export function rollBack(database: Database): void {
   try {
     database.exec('rollback')
@@ -136,7 +136,6 @@ export function rollBack(database: Database): void {
  * Numbered parameters (`?1`), which a statement needs to use one value twice. Node before 22.20, and 24 before 24.7, cannot
  * bind values to them by position, so no binding is given a number: each `?N` becomes a `?` of its own.
  */
-
 const numbered = /\?(\d+)/g
 
 /** A statement without numbers. */
@@ -149,11 +148,11 @@ export interface PlainStatement {
 /** Spells a statement without numbered parameters. No text or comment in it may look like one. */
 export function withoutNumbers(sql: string): PlainStatement {
   const order = Array.from(sql.matchAll(numbered), ([, number]) => Number(number) - 1)
-  const isInOrder = order.every((value, place) => value === place)
+  const isInOrder = order.every((value, index) => value === index)
   return { sql: sql.replace(numbered, '?'), order: isInOrder ? undefined : order }
 }
 
 /** The values in the order of the statement's parameters. */
 export function inOrder<Item>(items: readonly Item[], order: readonly number[]): Item[] {
-  return order.map((place) => items[place] as Item)
+  return order.map((index) => items[index] as Item)
 }

@@ -1,27 +1,28 @@
 import { parseStamp, type LivenessStamp } from '../../core/machine/liveness.ts'
 
-/** How often the processes in front of our waiting claims are looked at. */
-const lookEveryMs = 40
-/** Keys read from the file by one look; with more, they take turns. */
-const keysPerLook = 256
-/** Deaths remembered as reported; more than are ever found in that time. */
+/** How often the processes in front of our waiting claims are checked. */
+const checkEveryMs = 40
+/** Keys read from the file by one check; with more, they take turns. */
+const keysPerCheck = 256
+/** Reported deaths that are remembered: more than are ever found within `remindAfterMs`. */
 const reportsMax = 1000
-/** A death that changed nothing (its claim has a grace, say) is reported again only after this. */
+/** A death that changed nothing (the dead process's claim has a grace, say) is reported again only after this. */
 const remindAfterMs = 1000
 
+/** What a {@link DeathWatch} reads, and whom it notifies. */
 export interface DeathWatchOptions {
-  /** A number that changes when the file may have changed. */
+  /** A text that changes when the file may have changed. */
   version(): string
-  /** Who holds this key or stands first in its queue. */
+  /** The stamps of the claims that hold this key or are first in its queue. */
   stampsOf(key: string): readonly string[]
   isGone(stamp: LivenessStamp): boolean
-  /** Somebody in front of this claim has died: it should ask. */
-  died(key: string, id: string): void
+  /** A process in front of this claim has died: the claim should poll. */
+  onDeath(key: string, id: string): void
 }
 
 /**
- * Looks after the claims of one driver that wait: when a process in front of one dies, the claim is told to ask, and the
- * store then takes the dead one's claim away. One timer for all; without changes in the file only processes are looked at.
+ * Watches the processes in front of the waiting claims of one driver. When one dies, a waiting claim polls, and the rule then ends the
+ * dead process's claim. One timer for all; while the file does not change, only processes are checked.
  */
 export class DeathWatch {
   readonly #options: DeathWatchOptions
@@ -47,17 +48,12 @@ export class DeathWatch {
     return this.#reportedAt.size
   }
 
-  /** Our waiting claims: key and id. */
-  *claims(): Iterable<readonly [key: string, id: string]> {
-    for (const [key, ids] of this.#waiting) for (const id of ids) yield [key, id]
-  }
-
   add(key: string, id: string): void {
     const ids = this.#waiting.get(key)
     if (ids === undefined) this.#waiting.set(key, new Set([id]))
     else ids.add(id)
     this.#unread.add(key)
-    this.#timer ??= setInterval(() => this.look(), lookEveryMs).unref()
+    this.#timer ??= setInterval(() => this.check(), checkEveryMs).unref()
   }
 
   delete(key: string, id: string): void {
@@ -74,28 +70,28 @@ export class DeathWatch {
     this.#reportedAt.clear()
   }
 
-  /** One look. Never throws: it runs in a timer, and those who wait ask by themselves in time. */
-  look(): void {
-    // Not as soon as nobody waits: who has had its turn mostly waits again before the next look.
+  /** One check. Never throws: it runs in a timer, and waiting claims renew in time by themselves. */
+  check(): void {
+    // Stop only here, not with the last waiter: a claim that had its turn is mostly followed by another before the next check.
     if (this.isIdle) return this.close()
     try {
       this.#readStamps()
       this.#report()
     } catch {
-      // The file is busy or gone for the moment; the next look may have more luck.
+      // The file is busy or gone for the moment: the next check tries again.
     }
   }
 
   #readStamps(): void {
     const version = this.#options.version()
     if (version !== this.#version) {
-      // Those not yet read keep their place in front: where there are many, all get their turn.
+      // Keys not yet read keep their place in front, so that each of many keys gets its turn.
       for (const key of this.#waiting.keys()) this.#unread.add(key)
       this.#version = version
     }
-    let looks = keysPerLook
+    let readsLeft = keysPerCheck
     for (const key of this.#unread) {
-      if (looks-- === 0) return
+      if (readsLeft-- === 0) return
       this.#stampsByKey.set(key, this.#options.stampsOf(key))
       this.#unread.delete(key)
     }
@@ -105,25 +101,25 @@ export class DeathWatch {
     const now = performance.now()
     const gone = new Map<string, boolean>()
     for (const [key, stamps] of this.#stampsByKey) {
-      for (const name of stamps) {
-        if (!gone.has(name)) gone.set(name, this.#isGone(name))
-        if (gone.get(name) !== true) continue
-        const report = `${key} ${name}`
+      for (const stamp of stamps) {
+        if (!gone.has(stamp)) gone.set(stamp, this.#isGone(stamp))
+        if (gone.get(stamp) !== true) continue
+        const report = `${key} ${stamp}`
         if (now - (this.#reportedAt.get(report) ?? -Infinity) < remindAfterMs) continue
-        // Forgetting costs a second report.
+        // Forgetting costs no more than a second report.
         if (this.#reportedAt.size >= reportsMax) this.#reportedAt.clear()
         this.#reportedAt.set(report, now)
-        // One of ours is enough: its asking moves the whole queue.
+        // One of our claims is enough: its poll moves the whole queue.
         for (const id of this.#waiting.get(key) ?? []) {
-          this.#options.died(key, id)
+          this.#options.onDeath(key, id)
           break
         }
       }
     }
   }
 
-  #isGone(name: string): boolean {
-    const stamp = parseStamp(name)
-    return stamp !== undefined && this.#options.isGone(stamp)
+  #isGone(stamp: string): boolean {
+    const parsed = parseStamp(stamp)
+    return parsed !== undefined && this.#options.isGone(parsed)
   }
 }

@@ -2,12 +2,12 @@
  * Locks in one file, for any number of processes of one machine: the default store.
  *
  * Every `send` is one immediate transaction in which the rule of `admission.ts` runs. Time is the machine's monotonic
- * clock; a claim of a process that died is passed on at once; news for other processes goes to their inbox files.
+ * clock; the claim of a process that died passes to the next at once; notifications for other processes go to their inbox files.
  */
 import { uptime } from 'node:os'
 import path from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { keyOf } from '../../core/contract/requests.ts'
+import { claimIdOf, keyOf } from '../../core/contract/requests.ts'
 import type {
   OnGap,
   OnNotification,
@@ -18,39 +18,82 @@ import type {
   ClaimStatus,
   Notification,
 } from '../../core/contract/driver.ts'
-import { LeaseholdError } from '../../core/errors.ts'
 import { fullSupport } from '../../core/contract/supports.ts'
 import { withinLimits } from '../../core/contract/limits.ts'
 import { Listeners } from '../kit/listeners.ts'
-import { SingleFlight } from '../../core/time/single-flight.ts'
+import { Lifecycle } from '../kit/lifecycle.ts'
 import { Inbox, removeDeadInboxes } from './inbox.ts'
 import { InboxNotifier } from './inbox-notifier.ts'
 import { bornAt } from './birth.ts'
-import { connect, type Connection } from './connection.ts'
+import { openConnection, type SqliteConnection } from './connection.ts'
 import { rollBack } from './database.ts'
 import { DeathWatch } from './death-watch.ts'
-import { faultOf, spoilsConnection } from './faults.ts'
+import { sqliteError, spoilsConnection } from './faults.ts'
 import { identify, isSameFile } from './file-identity.ts'
-import { tidy, type TransactionWriter, type PgNotification, inTransaction, type Outcome } from './transaction-writer.ts'
-import { listPage } from './listing.ts'
-import { Observer } from './observer.ts'
-import { busyTimeoutDefaultMs, sqliteNames, type SqliteOptions } from './options.ts'
+import {
+  tidy,
+  type TransactionWriter,
+  type AddressedNotification,
+  inTransaction,
+  type TransactionOutcome,
+} from './transaction-writer.ts'
+import { sqlitePage } from './listing.ts'
+import { RowObserver } from './row-observer.ts'
 import { retryWhileBusy } from './busy-retry.ts'
 import { lostWithFile, refuseIfInUse } from './replaced-file.ts'
 import { takeShortcut } from './shortcut.ts'
 import { selfIdentityIn, type SelfIdentity } from './self-identity.ts'
 import { defaultFile } from '../../core/machine/directories.ts'
-import { checkOptions } from '../../core/contract/option-names.ts'
+import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { timerMs } from '../../core/time/duration.ts'
 import { inboxDirectory, createInboxDirectory, logIndexOf, logOf, realFile } from './store-file.ts'
 import { forOthers, systemSqliteEnvironment, type SqliteEnvironment } from './sqlite-environment.ts'
 
-export type { SqliteOptions } from './options.ts'
 export type { SqliteClock, SqliteEnvironment } from './sqlite-environment.ts'
 
-/** How often to look whether the file is still the one that was opened, at most. */
+/** Where a lock store keeps its file, and how it treats it. */
+export interface SqliteOptions {
+  /**
+   * The lock file; made when missing.
+   *
+   * @default `locks.sqlite` in the user's state directory
+   */
+  readonly file?: string | undefined
+  /**
+   * True: use the file even on a network file system. Only safe while one machine alone uses it.
+   *
+   * @default false
+   */
+  readonly networkFileSystem?: boolean | undefined
+  /**
+   * How long to wait for a file that other processes keep busy before UNAVAILABLE.
+   *
+   * @default 5000
+   */
+  readonly busyTimeoutMs?: number | undefined
+  /**
+   * True: the claims are made for other processes, as by a server, and live by their ttl alone. False: they end with this
+   * process.
+   *
+   * @default false
+   */
+  readonly forOthers?: boolean | undefined
+  /** Replaces parts of the machine (clock, boot, processes, file system), in tests. */
+  readonly environment?: Partial<SqliteEnvironment> | undefined
+}
+
+const sqliteNames: OptionNames<SqliteOptions> = {
+  file: true,
+  networkFileSystem: true,
+  busyTimeoutMs: true,
+  forOthers: true,
+  environment: true,
+}
+
+const busyTimeoutDefaultMs = 5000
+/** The file is compared with the one that was opened at most this often. */
 const identityEveryMs = 50
-/** How often to let go of what nobody asks for any more. */
+/** Rows that no request will touch again are removed this often. */
 const tidyEveryMs = 60_000
 
 /**
@@ -77,16 +120,17 @@ class SqliteDriver implements LockDriver {
   readonly #named: string
   #file: string
   readonly #options: SqliteOptions
-  readonly #surroundings: SqliteEnvironment
+  readonly #environment: SqliteEnvironment
   readonly #self: SelfIdentity
   readonly #busyTimeoutMs: number
   readonly #listeners = new Listeners()
-  readonly #opening = new SingleFlight(() => this.#connect())
+  /** Shares the attempt to connect, and refuses when closed. `#connection` is what is open: an inbox needs it before the attempt ends. */
+  readonly #lifecycle: Lifecycle<SqliteConnection>
   readonly #deathWatch: DeathWatch
   #notifier: InboxNotifier
-  #connection: Connection | undefined
+  #connection: SqliteConnection | undefined
   #inbox: Inbox | undefined
-  #closed = false
+  #hasConnected = false
   #commits = 0
   #identityReadAt = 0
   #tidiedAt = 0
@@ -97,15 +141,19 @@ class SqliteDriver implements LockDriver {
     this.#file = realFile(this.#named)
     this.store = this.#file
     this.#busyTimeoutMs = timerMs(options.busyTimeoutMs ?? busyTimeoutDefaultMs, 'busyTimeoutMs')
-    const surroundings = { ...systemSqliteEnvironment(), ...options.surroundings }
-    this.#surroundings = options.forOthers === true ? forOthers(surroundings) : surroundings
-    this.#self = selfIdentityIn(this.#surroundings)
+    const environment = { ...systemSqliteEnvironment(), ...options.environment }
+    this.#environment = options.forOthers === true ? forOthers(environment) : environment
+    this.#self = selfIdentityIn(this.#environment)
     this.#notifier = new InboxNotifier(inboxDirectory(this.#file))
+    this.#lifecycle = new Lifecycle(
+      () => `The lock file ${this.#file}`,
+      () => this.#connect(),
+    )
     this.#deathWatch = new DeathWatch({
       version: () => `${this.#commits} ${String(this.#connection?.statements.dataVersion.get()?.['data_version'])}`,
       stampsOf: (key) => this.#connection?.statements.stampsOf.all(key).map((row) => row['stamp'] as string) ?? [],
       isGone: (stamp) => this.#self.isGone(stamp),
-      died: (key, id) => this.#notify(key, id, 'poll'),
+      onDeath: (key, id) => this.#notify(key, id, 'poll'),
     })
   }
 
@@ -119,21 +167,21 @@ class SqliteDriver implements LockDriver {
 
   async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const connection = await this.#connected()
-    const { result, notices } = await this.#retryWhileBusy(() => this.#transact(connection, requests))
+    const { result, notifications } = await this.#retryWhileBusy(() => this.#transact(connection, requests))
     this.#keepTrack(requests, result)
-    if (notices.length > 0) await this.#pass(notices)
-    if (performance.now() - this.#tidiedAt > tidyEveryMs && !this.#closed) this.#tidy(connection)
+    if (notifications.length > 0) await this.#deliver(notifications)
+    if (performance.now() - this.#tidiedAt > tidyEveryMs && !this.#lifecycle.isShut) this.#tidy(connection)
     return result
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
     const { database, statements } = await this.#connected()
     return this.#retryWhileBusy(() => {
-      this.#refuseIfClosed()
-      // One moment for the whole page.
+      this.#lifecycle.refuseIfShut()
+      // One transaction, so that the whole page is of one moment.
       statements.beginReading.run()
       try {
-        return listPage(statements, new Observer(this.#self, statements, 'only reads'), query)
+        return sqlitePage(statements, new RowObserver(this.#self, statements, 'only reads'), query)
       } finally {
         rollBack(database)
       }
@@ -145,54 +193,59 @@ class SqliteDriver implements LockDriver {
   }
 
   async dataAgeMs(): Promise<number> {
-    const { database } = await this.#connected('look at the file')
-    const ageMs = await this.#retryWhileBusy(() => this.#surroundings.clock.wall() - bornAt(database))
-    // A power cut can undo the last moments before it.
+    const { database } = await this.#connected('check the file')
+    const ageMs = await this.#retryWhileBusy(() => this.#environment.clock.wall() - bornAt(database))
+    // A power cut can undo the last transactions, so the data is no older than the boot.
     return Math.max(0, Math.min(uptime() * 1000, ageMs))
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    this.#lifecycle.shut()
     this.#listeners.clear()
     this.#deathWatch.close()
     this.#disconnect()
-    // Statements that wait for the garbage collector end in a turn of their own.
+    // Statements that the garbage collector has found end in the next turn of the event loop.
     await nextTurn()
   }
 
   // ---- the connection
 
-  /** Looks whether the file is still the same if it has not for a while, or in any case. */
-  async #connected(look?: 'look at the file'): Promise<Connection> {
-    this.#refuseIfClosed()
-    const isDue = look !== undefined || performance.now() - this.#identityReadAt > identityEveryMs
+  /** The open connection, or a new one. Checks now and then, or when told to, that the file is still the one that was opened. */
+  async #connected(check?: 'check the file'): Promise<SqliteConnection> {
+    this.#lifecycle.refuseIfShut()
+    const isDue = check !== undefined || performance.now() - this.#identityReadAt > identityEveryMs
     if (isDue && this.#isReplaced()) {
-      // Nothing is told while `send` is being called.
+      // Listeners must not be called while `send` is on the stack.
       await Promise.resolve()
       this.#leaveIfReplaced()
     }
-    return this.#connection ?? this.#opening.opened()
+    if (this.#connection !== undefined) return this.#connection
+    const { current } = this.#lifecycle
+    // `#disconnect` has closed it.
+    if (current !== undefined) this.#lifecycle.forget(current)
+    return this.#lifecycle.opened()
   }
 
-  async #connect(): Promise<Connection> {
+  async #connect(): Promise<SqliteConnection> {
     this.#disconnect()
-    const surroundings = this.#surroundings
+    const environment = this.#environment
     const checkFileSystem = this.#options.networkFileSystem !== true
     // A symbolic link may lead elsewhere by now.
     this.#file = realFile(this.#named)
     this.#notifier = new InboxNotifier(inboxDirectory(this.#file))
     const connection = await this.#retryWhileBusy(() => {
-      this.#refuseIfClosed()
-      return connect(this.#file, surroundings, checkFileSystem, () => refuseIfInUse(this.#file, this.#self))
+      this.#lifecycle.refuseIfShut()
+      return openConnection(this.#file, environment, checkFileSystem, () => refuseIfInUse(this.#file, this.#self))
     })
-    if (this.#closed) connection.database.close()
-    this.#refuseIfClosed()
+    if (this.#lifecycle.isShut) connection.database.close()
+    this.#lifecycle.refuseIfShut()
     this.#connection = connection
     this.#identityReadAt = performance.now()
     this.#openInbox()
     this.#tidy(connection)
-    // News may have come while there was no inbox.
-    this.#notifyGap()
+    // Notifications may have been sent while this driver had no inbox.
+    if (this.#hasConnected) this.#listeners.gap()
+    this.#hasConnected = true
     return connection
   }
 
@@ -204,7 +257,7 @@ class SqliteDriver implements LockDriver {
     this.#connection = undefined
   }
 
-  /** Whether the file, its log or the log's index was deleted or replaced: locks in ours would exclude nobody. */
+  /** Whether the file, its log or the log's index was deleted or replaced: locks in the open one would exclude nobody. */
   #isReplaced(): boolean {
     this.#identityReadAt = performance.now()
     const connection = this.#connection
@@ -217,32 +270,31 @@ class SqliteDriver implements LockDriver {
     )
   }
 
-  /** Tells those who hold locks in a file that was replaced, and only then takes the inbox down: see `refuseIfInUse`. */
+  /** If the file was replaced, notifies the holders of locks in the old one, and only then removes the inbox: see `refuseIfInUse`. */
   #leaveIfReplaced(): void {
     if (!this.#isReplaced()) return
-    const waiting = [...this.#deathWatch.claims()]
     try {
       for (const row of this.#connection?.statements.heldBy.all(this.#self.name) ?? [])
         this.#notify(row['key'] as string, row['id'] as string, lostWithFile)
     } catch {
-      // The old file cannot be read: its holders learn of it when they renew.
+      // The old file cannot be read: its holders learn of the loss when they renew.
     }
     this.#disconnect()
-    for (const [key, id] of waiting) this.#notify(key, id, 'poll')
+    this.#listeners.gap()
   }
 
-  /** A hint, like all that an inbox says: without one, waiting claims ask again by themselves. */
+  /** Notifications are hints: without an inbox, waiting claims renew by themselves and learn the same. */
   #openInbox(): void {
     try {
       const directory = createInboxDirectory(this.#file)
       removeDeadInboxes(directory, this.#self)
       this.#inbox = new Inbox({
         file: path.join(directory, this.#self.name),
-        watch: this.#surroundings.watch,
+        watch: this.#environment.watch,
         onNotification: ({ key, id, status }) => this.#notify(key, id, status),
-        onGap: () => this.#notifyGap(),
-        look: () => this.#leaveIfReplaced(),
-        removed: () => this.#reopenInbox(),
+        onGap: () => this.#listeners.gap(),
+        checkFile: () => this.#leaveIfReplaced(),
+        onRemoved: () => this.#reopenInbox(),
         isAwaited: () => !this.#deathWatch.isIdle,
       })
     } catch {
@@ -250,99 +302,90 @@ class SqliteDriver implements LockDriver {
     }
   }
 
-  /** What was rung meanwhile is lost, so that everybody asks. Whoever deleted the inbox may have deleted the file too. */
+  /** Notifications sent meanwhile are lost: a gap. Whoever deleted the inbox may have deleted the lock file too. */
   #reopenInbox(): void {
     this.#leaveIfReplaced()
     if (this.#connection === undefined) return
     this.#inbox?.close()
     this.#openInbox()
-    this.#notifyGap()
+    this.#listeners.gap()
   }
 
-  /** Tidying can wait for a quieter moment. */
-  #tidy(connection: Connection): void {
+  /** Never throws: what could not be tidied now is tidied the next time. */
+  #tidy(connection: SqliteConnection): void {
     this.#tidiedAt = performance.now()
     try {
       this.#inbox?.touch()
-      const tidied = inTransaction(connection, this.#self, (writing, now) => tidy(connection, writing, now))
-      void this.#pass(tidied.notices)
+      const tidied = inTransaction(connection, this.#self, (writer, now) => tidy(connection, writer, now))
+      void this.#deliver(tidied.notifications)
     } catch {
-      // Busy or full: whoever asks for a key settles it anyway.
+      // The file is busy or the disk full: the next request for a key settles that key anyway.
     }
   }
 
   // ---- transactions
 
-  #transact(connection: Connection, requests: readonly Request[]): Outcome<ClaimStatus[]> {
-    this.#refuseIfClosed()
+  #transact(connection: SqliteConnection, requests: readonly Request[]): TransactionOutcome<ClaimStatus[]> {
+    this.#lifecycle.refuseIfShut()
     const outcome = this.#carryOut(connection, requests)
     this.#commits += 1
     if (outcome.doubt === undefined) return outcome
-    const error = faultOf(outcome.doubt, this.#file)
-    return { result: requests.map(() => ({ state: 'unknown', error })), notices: [] }
+    const error = sqliteError(outcome.doubt, this.#file)
+    return { result: requests.map(() => ({ state: 'unknown', error })), notifications: [] }
   }
 
-  #carryOut(connection: Connection, requests: readonly Request[]): Outcome<ClaimStatus[]> {
+  #carryOut(connection: SqliteConnection, requests: readonly Request[]): TransactionOutcome<ClaimStatus[]> {
     const [only] = requests
-    const byTheRule = (writing: TransactionWriter): ClaimStatus[] =>
-      requests.map((request) => writing.carryOut(request))
+    const byTheRule = (writer: TransactionWriter): ClaimStatus[] => requests.map((request) => writer.carryOut(request))
     if (only === undefined || requests.length > 1) return inTransaction(connection, this.#self, byTheRule)
-    // A request that comes by itself, as most do, may need a statement or two only.
-    return inTransaction(connection, this.#self, (writing) => {
-      const status = takeShortcut(connection.statements, writing, only)
-      return status === undefined ? byTheRule(writing) : [status]
+    // A request alone in its batch, as most are, may need only a statement or two.
+    return inTransaction(connection, this.#self, (writer) => {
+      const status = takeShortcut(connection.statements, writer, only)
+      return status === undefined ? byTheRule(writer) : [status]
     })
   }
 
-  /** At once if the file is not busy: a promise would take longer than many a transaction. */
+  /** As `retryWhileBusy`, with errors a user understands, and without the connection once an error has spoiled it. */
   async #retryWhileBusy<Result>(attempt: () => Result): Promise<Result> {
     try {
       return await retryWhileBusy(attempt, this.#busyTimeoutMs)
     } catch (error) {
       if (spoilsConnection(error)) this.#disconnect()
-      throw faultOf(error, this.#file)
+      throw sqliteError(error, this.#file)
     }
   }
 
-  // ---- news
+  // ---- notifications
 
-  /** Which of our claims wait: they are told of deaths, and a polled inbox is polled more often. */
+  /** Notes which claims of this driver wait: the death watch guards them, and an inbox without a watcher is polled more often. */
   #keepTrack(requests: readonly Request[], statuses: readonly ClaimStatus[]): void {
     for (const [index, request] of requests.entries()) {
-      if (request.op === 'evict') continue
-      const id = request.op === 'claim' ? request.claim.id : request.id
+      const id = claimIdOf(request)
+      if (id === undefined) continue
       const state = statuses[index]?.state
       if (state === 'waiting') {
         this.#deathWatch.add(keyOf(request), id)
-        this.#inbox?.awaited()
+        this.#inbox?.pollSooner()
       } else if (state !== 'unknown') this.#deathWatch.delete(keyOf(request), id)
     }
   }
 
-  /** Resolves when others have been told: they get the processor before whoever asked goes on. */
-  async #pass(notices: readonly PgNotification[]): Promise<void> {
-    const own = notices.filter(({ stamp }) => stamp === this.#self.name)
-    if (own.length === 0) return void (await this.#notifier.ring(notices))
+  /** Resolves when other processes have been notified: they get the processor before our caller goes on. */
+  async #deliver(notifications: readonly AddressedNotification[]): Promise<void> {
+    const own = notifications.filter(({ stamp }) => stamp === this.#self.name)
+    if (own.length === 0) return void (await this.#notifier.notify(notifications))
     queueMicrotask(() => {
-      // What others left at the inbox before is older news.
-      this.#inbox?.listen()
+      // What other processes wrote to the inbox before is older.
+      this.#inbox?.read()
       for (const { key, id, status } of own) this.#notify(key, id, status)
     })
-    if (own.length < notices.length) {
-      await this.#notifier.ring(notices.filter(({ stamp }) => stamp !== this.#self.name))
+    if (own.length < notifications.length) {
+      await this.#notifier.notify(notifications.filter(({ stamp }) => stamp !== this.#self.name))
     }
   }
 
   #notify(key: string, id: string, notification: Notification): void {
     if (notification !== 'poll') this.#deathWatch.delete(key, id)
     this.#listeners.notify(key, id, notification)
-  }
-
-  #notifyGap(): void {
-    for (const [key, id] of this.#deathWatch.claims()) this.#notify(key, id, 'poll')
-  }
-
-  #refuseIfClosed(): void {
-    if (this.#closed) throw new LeaseholdError('CLOSED', `The lock file ${this.#file} has been closed.`)
   }
 }

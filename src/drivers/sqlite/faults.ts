@@ -1,6 +1,7 @@
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { explained, explanations, refusedBy, type Explanation } from '../kit/explanation.ts'
 
-/** Primary result codes of SQLite that are told apart here. */
+/** Primary result codes of SQLite that make a difference here. */
 const codes = {
   SQLITE_PERM: 3,
   SQLITE_BUSY: 5,
@@ -14,8 +15,8 @@ const codes = {
   SQLITE_NOTADB: 26,
 } as const
 
-/** SQLite's own words for these codes. An error of Deno's `exec` and of its opening a file has the words and no code. */
-const words: readonly (readonly [start: string, code: number])[] = [
+/** SQLite's messages for these codes. In Deno, an error of `exec` or of opening a file has the message and no code. */
+const messages: readonly (readonly [start: string, code: number])[] = [
   ['access permission denied', codes.SQLITE_PERM],
   ['database is locked', codes.SQLITE_BUSY],
   ['database table is locked', codes.SQLITE_LOCKED],
@@ -34,10 +35,10 @@ function sqliteCode(error: unknown): number | undefined {
   // Extended codes keep the primary one in their low byte.
   if (typeof errcode === 'number') return errcode & 0xff
   if (code !== 'ERR_SQLITE_ERROR') return undefined
-  return words.find(([start]) => String(message).startsWith(start))?.[1]
+  return messages.find(([start]) => String(message).startsWith(start))?.[1]
 }
 
-/** Whether somebody else has the file just now: trying again is all it takes. */
+/** Whether another connection has the file locked just now: trying again is all it takes. */
 export function isBusy(error: unknown): boolean {
   const code = sqliteCode(error)
   return code === codes.SQLITE_BUSY || code === codes.SQLITE_LOCKED || code === codes.SQLITE_PROTOCOL
@@ -54,26 +55,24 @@ export function wroteNothing(error: unknown): boolean {
   return isBusy(error) || code === codes.SQLITE_FULL || code === codes.SQLITE_READONLY
 }
 
-/** Whether a connection may have kept the fault in mind (a damaged page, a log that is gone): a fresh one is needed. */
+/** Whether the connection may still see the fault (a damaged page, a deleted log) when it is gone: a new connection is needed. */
 export function spoilsConnection(error: unknown): boolean {
   return !(error instanceof LeaseholdError) && !wroteNothing(error)
 }
 
 /** The error a user sees for whatever went wrong with `file`: what happened, and what to do. */
-export function faultOf(error: unknown, file: string): LeaseholdError {
-  if (error instanceof LeaseholdError) return error
-  const { reason, advice } = explain(error)
-  return new LeaseholdError('UNAVAILABLE', `${file}: ${messageOf(error)}. ${advice}`, { reason, cause: error })
+export function sqliteError(error: unknown, file: string): LeaseholdError {
+  return explained(file, error, explain)
 }
 
-/** For a row that SQLite could read and Leasehold cannot: somebody has edited the file. Told as a damaged file is. */
+/** The error for a row that SQLite can read and Leasehold cannot: the file was edited. It is explained as a damaged file is. */
 export function damagedRow(what: string, cause: unknown): Error {
   return Object.assign(new Error(`${what} cannot be read (${messageOf(cause)})`, { cause }), {
     errcode: codes.SQLITE_CORRUPT,
   })
 }
 
-function explain(error: unknown): { reason: string; advice: string } {
+function explain(error: unknown): Explanation {
   const fileSystem = explainFileSystem((error as NodeJS.ErrnoException | null)?.code)
   if (fileSystem !== undefined) return fileSystem
   if (isBusy(error)) return { reason: 'busy', advice: 'Other processes kept the lock file busy; try again.' }
@@ -84,7 +83,7 @@ function explain(error: unknown): { reason: string; advice: string } {
     case codes.SQLITE_CANTOPEN:
       return { reason: 'read-only', advice: 'Make sure that the file and its directory exist and may be written to.' }
     case codes.SQLITE_FULL:
-      return full
+      return explanations.diskFull
     case codes.SQLITE_CORRUPT:
     case codes.SQLITE_NOTADB:
       return {
@@ -94,22 +93,18 @@ function explain(error: unknown): { reason: string; advice: string } {
     case codes.SQLITE_IOERR:
       return { reason: 'io', advice: 'The disk could not be read or written.' }
     default:
-      return { reason: 'sqlite', advice: 'Nothing was changed.' }
+      return refusedBy('sqlite')
   }
 }
 
-const readOnly = {
+const readOnly: Explanation = {
   reason: 'read-only',
   advice: 'Locks cannot be kept where nothing may be written: choose another file.',
 }
-const full = {
-  reason: 'full',
-  advice: 'The disk is full. Make room; locks that are held live on until their ttl ends.',
-}
 
-function explainFileSystem(code: string | undefined): { reason: string; advice: string } | undefined {
+function explainFileSystem(code: string | undefined): Explanation | undefined {
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') return readOnly
-  if (code === 'ENOSPC' || code === 'EDQUOT') return full
+  if (code === 'ENOSPC' || code === 'EDQUOT') return explanations.diskFull
   if (
     code === 'ENOTDIR' ||
     code === 'EISDIR' ||

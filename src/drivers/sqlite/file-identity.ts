@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs'
 
-/** Which file a name leads to, as long as somebody has it open: the system then gives its number to no other. */
+/** Identifies a file while it is open somewhere: until then the system gives its inode to no other file. */
 export interface FileIdentity {
   readonly device: number
   readonly inode: number
@@ -18,9 +18,9 @@ export function identify(file: string): FileIdentity | undefined {
   return { device: stats.dev, inode: stats.ino, madeAt }
 }
 
-/** Whether two names lead to one file now. */
-export function isSameFile(one: FileIdentity | undefined, other: FileIdentity | undefined): boolean {
-  return one?.device === other?.device && one?.inode === other?.inode
+/** Whether both are the same file, or both are missing. */
+export function isSameFile(found: FileIdentity | undefined, opened: FileIdentity | undefined): boolean {
+  return found?.device === opened?.device && found?.inode === opened?.inode
 }
 
 /** The identity as the file itself keeps it. Without the device, whose number may change with a reboot. */
@@ -28,10 +28,10 @@ export function identityText({ inode, madeAt }: FileIdentity): string {
   return madeAt === undefined ? String(inode) : `${inode} ${madeAt}`
 }
 
-/** By how much what two runtimes say of one file's birth may differ: Deno says it in whole milliseconds, Node in parts of them. */
+/** By how much two runtimes may differ on one file's birth: Deno rounds to milliseconds, Node does not. */
 const madeAtWithinMs = 1
 
-/** Whether the text may have been written into this very file, and not into one that this is a copy of. */
+/** Whether the text may have been written into this very file, and not into one that it is a copy of. */
 export function isIdentityOf(text: string, { inode, madeAt }: FileIdentity): boolean {
   const [keptInode, keptMadeAt] = text.split(' ')
   if (keptInode !== String(inode)) return false

@@ -1,50 +1,51 @@
+import { closeSync, constants, fstat, openSync, writeSync } from 'node:fs'
 import path from 'node:path'
 import { parseStamp } from '../../core/machine/liveness.ts'
 import { writeInboxLine } from './inbox.ts'
-import type { PgNotification } from './transaction-writer.ts'
-import { closeSync, constants, fstat, openSync, writeSync } from 'node:fs'
+import type { AddressedNotification } from './transaction-writer.ts'
 
-/** Inboxes kept open, at most: those who take turns ring each other again and again. */
+/** Inboxes kept open, at most: processes that take turns notify each other again and again. */
 const writersMax = 32
 
-/** Leaves news at the inboxes of others. Never fails: who is not reached asks in time. */
+/** Writes notifications to the inboxes of other drivers. Never fails: a claim that is not reached renews in time. */
 export class InboxNotifier {
   readonly #directory: string
-  /** By owner, the one used last at the end. */
+  /** By the stamp of the inbox's owner, the one used last at the end. */
   readonly #writers = new Map<string, InboxWriter>()
 
   constructor(directory: string) {
     this.#directory = directory
   }
 
-  /** Resolves when the inboxes have rung. */
-  ring(notices: readonly PgNotification[]): Promise<unknown> {
-    const [only] = notices
-    if (notices.length === 1 && only !== undefined) return this.#leave(only.stamp, writeInboxLine(only))
+  /** Resolves when the inboxes have been written to. */
+  notify(notifications: readonly AddressedNotification[]): Promise<unknown> {
+    const [only] = notifications
+    if (notifications.length === 1 && only !== undefined) return this.#append(only.stamp, writeInboxLine(only))
     const lines = new Map<string, string>()
-    for (const notification of notices)
+    for (const notification of notifications) {
       lines.set(notification.stamp, (lines.get(notification.stamp) ?? '') + writeInboxLine(notification))
-    return Promise.all(Array.from(lines, ([stamp, text]) => this.#leave(stamp, text)))
+    }
+    return Promise.all(Array.from(lines, ([stamp, text]) => this.#append(stamp, text)))
   }
 
   close(): void {
-    for (const writer of this.#writers.values()) writer.letGo()
+    for (const writer of this.#writers.values()) writer.close()
     this.#writers.clear()
   }
 
-  async #leave(stamp: string, text: string): Promise<void> {
-    if (await this.#pull(stamp, text)) return
-    // The inbox was deleted, and its owner may have hung another in its place.
-    this.#writers.get(stamp)?.letGo()
+  async #append(stamp: string, text: string): Promise<void> {
+    if (await this.#write(stamp, text)) return
+    // The inbox was deleted, and its owner may have made another in its place.
+    this.#writers.get(stamp)?.close()
     this.#writers.delete(stamp)
-    await this.#pull(stamp, text)
+    await this.#write(stamp, text)
   }
 
-  #pull(stamp: string, text: string): Promise<boolean> | true {
+  #write(stamp: string, text: string): Promise<boolean> | true {
     try {
-      return this.#writerTo(stamp)?.pull(text) ?? true
+      return this.#writerTo(stamp)?.write(text) ?? true
     } catch {
-      // Its owner has gone.
+      // The inbox's owner has gone.
       return true
     }
   }
@@ -52,7 +53,7 @@ export class InboxNotifier {
   #writerTo(stamp: string): InboxWriter | undefined {
     const kept = this.#writers.get(stamp)
     this.#writers.delete(stamp)
-    // The name comes out of the database: it must not lead anywhere else.
+    // The stamp comes out of the database: as a file name it must not lead out of the directory.
     if (kept === undefined && parseStamp(stamp) === undefined) return undefined
     const writer = kept ?? new InboxWriter(path.join(this.#directory, stamp))
     this.#writers.set(stamp, writer)
@@ -63,60 +64,60 @@ export class InboxNotifier {
   #dropOldest(): void {
     for (const [stamp, writer] of this.#writers) {
       this.#writers.delete(stamp)
-      writer.letGo()
+      writer.close()
       return
     }
   }
 }
 
 /**
- * Somebody's inbox, open for writing. Whoever rings pauses afterwards: the system often puts the process it wakes behind the
- * one that woke it, on the same processor.
+ * Another driver's inbox, open for writing. The writer pauses after each line: the system often queues the process it wakes behind
+ * the one that woke it, on the same processor.
  */
 export class InboxWriter {
   readonly #descriptor: number
-  #pulling = 0
-  #letGo = false
+  #writes = 0
+  #closed = false
 
   /** Throws where there is no such inbox. */
   constructor(file: string) {
-    // A link would lead to a file that is nobody's inbox. Windows knows no such flag.
+    // A symbolic link would lead to a file that is no inbox. Windows has no such flag.
     this.#descriptor = openSync(file, constants.O_WRONLY | constants.O_APPEND | (constants.O_NOFOLLOW ?? 0))
   }
 
   /**
-   * Leaves the text, if that can be done, and resolves when others have had the processor. False: the inbox has been
-   * deleted, and nobody hears it.
+   * Appends the text, if that can be done, and resolves when other processes have had the processor. False: the inbox has been
+   * deleted, and nobody reads it.
    */
-  pull(text: string): Promise<boolean> {
+  write(text: string): Promise<boolean> {
     try {
       writeSync(this.#descriptor, text)
     } catch {
-      // A full disk is no reason to fail: who is not reached asks in time.
+      // A full disk is no reason to fail: a claim that is not reached renews in time.
     }
     return this.#pause()
   }
 
-  /** Something to be done by another thread, so that this one has nothing to do. */
+  /** Gives another thread something to do, so that this one is idle meanwhile. */
   #pause(): Promise<boolean> {
-    this.#pulling += 1
+    this.#writes += 1
     return new Promise((resolve) => {
       fstat(this.#descriptor, (error, stats) => {
-        this.#pulling -= 1
+        this.#writes -= 1
         this.#closeWhenDone()
         resolve(error !== null || stats.nlink > 0)
       })
     })
   }
 
-  /** No more pulls. */
-  letGo(): void {
-    this.#letGo = true
+  /** No more is written. */
+  close(): void {
+    this.#closed = true
     this.#closeWhenDone()
   }
 
-  /** Not before: the number of a closed file may be another file's by the time it is written to. */
+  /** Not while a write is under way: the descriptor could be another file's by then. */
   #closeWhenDone(): void {
-    if (this.#letGo && this.#pulling === 0) closeSync(this.#descriptor)
+    if (this.#closed && this.#writes === 0) closeSync(this.#descriptor)
   }
 }

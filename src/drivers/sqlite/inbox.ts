@@ -15,44 +15,43 @@ import { runtime } from '../../core/machine/runtime.ts'
 import { parseStamp } from '../../core/machine/liveness.ts'
 import type { SelfIdentity } from './self-identity.ts'
 import type { ClaimStatus } from '../../core/contract/driver.ts'
-import type { PgNotification } from './transaction-writer.ts'
 
-/** A file that has grown past this is emptied by its owner. */
+/** The owner empties an inbox that has grown past this. */
 const inboxBytesMax = 256 * 1024
 const readBytes = 16 * 1024
-/** How often the file is looked at where it cannot be watched: while somebody waits, and otherwise. */
+/** How often an inbox that cannot be watched is read: while a claim waits, and otherwise. */
 const pollWaitingMs = 15
 const pollIdleMs = 500
-const secondLookMs = 5
-/** Leftovers looked at, at most, by one opening. */
+const secondCheckMs = 5
+/** Inboxes checked by one opening, at most. */
 const leftoversMax = 1000
-/** Processes of another boot or another container cannot be seen from here: those that use the file touch their inboxes. */
+/** Whether a process of another boot or container lives cannot be seen from here: a live driver touches its inbox more often than this. */
 const foreignInboxKeptMs = 86_400_000
 
-/** Tells when a file has changed. Throws where the system has no watchers left. */
+/** Calls `changed` when a file has changed. Throws where the system has no watchers left. */
 export type WatchFile = (file: string, changed: () => void, failed: () => void) => { close(): void }
 
 /** `fs.watch`, in a way that keeps no process alive. @internal */
 export const watchFile: WatchFile = (file, changed, failed) => {
-  const looks = runtime === 'Bun' ? lookTwice(changed) : { changed, close: () => {} }
-  const watcher = watch(file, { persistent: false }, looks.changed)
+  const checks = runtime === 'Bun' ? checkTwice(changed) : { changed, close: () => {} }
+  const watcher = watch(file, { persistent: false }, checks.changed)
   watcher.on('error', failed)
   return {
     close() {
-      looks.close()
+      checks.close()
       watcher.close()
     },
   }
 }
 
-/** Of two changes within two milliseconds Bun tells the first alone: a look a little later finds the second. */
-function lookTwice(look: () => void): { changed(): void; close(): void } {
+/** Of two changes within two milliseconds Bun reports only the first: a second check a little later finds the other. */
+function checkTwice(check: () => void): { changed(): void; close(): void } {
   let timer: NodeJS.Timeout | undefined
   return {
     changed() {
       clearTimeout(timer)
-      timer = setTimeout(look, secondLookMs).unref()
-      look()
+      timer = setTimeout(check, secondCheckMs).unref()
+      check()
     },
     close: () => clearTimeout(timer),
   }
@@ -63,17 +62,17 @@ export interface InboxOptions {
   readonly file: string
   readonly watch: WatchFile
   onNotification(notification: InboxNotification): void
-  /** Some lines may have been lost: ask the store. */
+  /** Lines may have been lost. */
   onGap(): void
-  /** The lock file may have been replaced: look at it. */
-  look(): void
-  /** Somebody has deleted this inbox's file: nobody can ring it any more. */
-  removed(): void
-  /** Whether any claim waits for news. */
+  /** The lock file may have been replaced: see {@link checkFileLine}. */
+  checkFile(): void
+  /** Somebody has deleted the inbox: no process can write to it any more. */
+  onRemoved(): void
+  /** Whether any claim of this driver waits. */
   isAwaited(): boolean
 }
 
-/** The file in which others leave news for one driver: a hint that costs the hearer no look at the database. @internal */
+/** The file in which other processes leave notifications for one driver, so that it need not read the database. @internal */
 export class Inbox {
   readonly #options: InboxOptions
   readonly #descriptor: number
@@ -90,7 +89,7 @@ export class Inbox {
     try {
       this.#watcher = options.watch(
         options.file,
-        () => this.listen(),
+        () => this.read(),
         () => this.#fallBack(),
       )
     } catch {
@@ -98,16 +97,16 @@ export class Inbox {
     }
   }
 
-  /** Call when a claim begins to wait: an inbox that is polled must be polled more often then. */
-  awaited(): void {
+  /** Call when a claim begins to wait: an inbox without a watcher is polled more often then. */
+  pollSooner(): void {
     if (this.#watcher === undefined) this.#pollSoon(pollWaitingMs)
   }
 
-  /** Passes on what has come since. Never throws: it runs in timers and callbacks. */
-  listen(): void {
+  /** Passes on the lines written since the last call. Never throws: it runs in timers and callbacks. */
+  read(): void {
     if (this.#closed) return
     try {
-      this.#read()
+      this.#readLines()
     } catch {
       this.#options.onGap()
     }
@@ -122,13 +121,13 @@ export class Inbox {
     rmSync(this.#options.file, { force: true })
   }
 
-  /** Says that somebody still hears this inbox: see {@link removeDeadInboxes}. */
+  /** Shows that the inbox is still in use: see {@link removeDeadInboxes}. */
   touch(): void {
     const now = new Date()
     futimesSync(this.#descriptor, now, now)
   }
 
-  /** inotify allows few watchers a user: look at the file instead. */
+  /** inotify allows each user few watchers: without one, the file is polled. */
   #fallBack(): void {
     this.#watcher?.close()
     this.#watcher = undefined
@@ -138,28 +137,28 @@ export class Inbox {
   #pollSoon(delayMs: number): void {
     clearTimeout(this.#poll)
     this.#poll = setTimeout(() => {
-      this.listen()
+      this.read()
       if (!this.#closed) this.#pollSoon(this.#options.isAwaited() ? pollWaitingMs : pollIdleMs)
     }, delayMs).unref()
   }
 
-  #read(): void {
+  #readLines(): void {
     for (let length = readBytes; length === readBytes;) {
       length = readSync(this.#descriptor, this.#buffer, 0, readBytes, this.#offset)
       this.#offset += length
       if (length === 0) {
         const { size, nlink } = fstatSync(this.#descriptor)
-        if (nlink === 0) return this.#options.removed()
-        // EOF before our offset: somebody else has emptied the file.
+        if (nlink === 0) return this.#options.onRemoved()
+        // EOF before our offset: the file was truncated by someone else.
         if (size < this.#offset) return this.#rewind()
       }
       this.#split(this.#buffer.subarray(0, length))
       if (this.#closed) return
     }
-    // One event may stand for a line and the deletion after it.
-    if (fstatSync(this.#descriptor).nlink === 0) return this.#options.removed()
+    // One event of the watcher may stand for a line and for the deletion after it.
+    if (fstatSync(this.#descriptor).nlink === 0) return this.#options.onRemoved()
     if (this.#offset <= inboxBytesMax) return
-    // A line written between the last read and this is lost, so everybody asks.
+    // A line written between the last read and the truncation is lost: `#rewind` reports a gap.
     ftruncateSync(this.#descriptor)
     this.#rewind()
   }
@@ -170,14 +169,14 @@ export class Inbox {
     this.#options.onGap()
   }
 
-  /** A line may come in two pieces: the last one waits for its end. */
+  /** A line may come in two pieces: the first is kept until the rest has come. */
   #split(piece: Buffer): void {
     const bytes = this.#rest.length === 0 ? piece : Buffer.concat([this.#rest, piece])
     let from = 0
     for (let end = bytes.indexOf(10); end >= 0; end = bytes.indexOf(10, from)) {
       const line = bytes.toString('utf8', from, end)
       from = end + 1
-      if (`${line}\n` === lookLine) this.#options.look()
+      if (`${line}\n` === checkFileLine) this.#options.checkFile()
       const notification = readInboxLine(line)
       if (notification !== undefined) this.#options.onNotification(notification)
     }
@@ -185,78 +184,53 @@ export class Inbox {
   }
 }
 
-/** Removes inboxes that nobody hears: of a dead process, or of one that cannot be seen, neither rung nor touched for a day. @internal */
-export function removeDeadInboxes(directory: string, observer: Pick<SelfIdentity, 'self' | 'isGone'>): void {
+/** Removes inboxes that nobody reads: of a dead process, or, if that cannot be seen, neither written to nor touched for a day. @internal */
+export function removeDeadInboxes(directory: string, observer: Pick<SelfIdentity, 'stamp' | 'isGone'>): void {
   try {
     for (const name of readdirSync(directory).slice(0, leftoversMax)) {
       const stamp = parseStamp(name)
       const inbox = path.join(directory, name)
       if (stamp === undefined) continue
-      const { boot, namespace } = observer.self
+      const { boot, namespace } = observer.stamp
       const isVisible = stamp.boot === boot && stamp.namespace === namespace
-      const dead =
+      const isDead =
         (stamp.boot === boot && observer.isGone(stamp)) ||
         (!isVisible && Date.now() - statSync(inbox).mtimeMs > foreignInboxKeptMs)
-      if (dead) rmSync(inbox, { force: true })
+      if (isDead) rmSync(inbox, { force: true })
     }
   } catch {
-    // Leftovers harm nobody.
+    // An inbox that is left over harms nobody.
   }
 }
 
-/** A line longer than this is nobody's news. */
+/** A longer line is ignored. */
 const lineLengthMax = 64 * 1024
 
-/** Another thing an inbox says: look whether the lock file is still the one you have open. */
-export const lookLine = 'look\n'
+/** The line that asks the owner of an inbox to check that the lock file is still the one it has open. */
+export const checkFileLine = 'check-file\n'
 
-/** What an inbox says: a status, in one line. */
+/** One line of an inbox: the new status of a claim. */
 export interface InboxNotification {
   readonly key: string
   readonly id: string
   readonly status: ClaimStatus
 }
 
-export function writeInboxLine({ key, id, status }: PgNotification): string {
+export function writeInboxLine({ key, id, status }: InboxNotification): string {
   return `${JSON.stringify({ key, id, status })}\n`
 }
 
-/** Reads one line. Whoever can open the file can write there, so anything but well-formed news is ignored. */
+/**
+ * Decodes one line; undefined: it is too long, or no status of a claim. Anybody who can open the file can write there, so the
+ * listeners of the driver check the status, as they check answers.
+ */
 export function readInboxLine(line: string): InboxNotification | undefined {
   if (line.length > lineLengthMax) return undefined
-  let value: unknown
   try {
-    value = JSON.parse(line)
+    const { key, id, status } = JSON.parse(line) as InboxNotification
+    if (typeof key !== 'string' || typeof id !== 'string' || typeof status?.state !== 'string') return undefined
+    return { key, id, status }
   } catch {
     return undefined
   }
-  if (!isObject(value)) return undefined
-  const { key, id, status } = value
-  if (typeof key !== 'string' || typeof id !== 'string' || !isClaimStatus(status)) return undefined
-  return { key, id, status }
-}
-
-function isClaimStatus(value: unknown): value is ClaimStatus {
-  if (!isObject(value)) return false
-  switch (value['state']) {
-    case 'held':
-      return isFence(value['fence']) && Number.isFinite(value['ttlMs']) && isText(value['leaving'])
-    case 'absent':
-      return typeof value['reason'] === 'string' && isText(value['detail'])
-    default:
-      // Nobody but its owner moves a claim into the queue.
-      return false
-  }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-function isFence(value: unknown): boolean {
-  return Number.isSafeInteger(value) && (value as number) > 0
-}
-
-function isText(value: unknown): boolean {
-  return value === undefined || typeof value === 'string'
 }

@@ -1,11 +1,11 @@
 import type { KeyView } from '../../core/rule/admission.ts'
 import type { ClaimRecord, Ended } from '../../core/rule/claim-record.ts'
 import { bandOf, decodeRow, type ClaimRow } from './claim-row.ts'
-import type { Row } from './database.ts'
-import type { Observer } from './observer.ts'
+import type { SqliteRow } from './database.ts'
+import type { RowObserver } from './row-observer.ts'
 import type { Statements } from './statements.ts'
 
-/** What the file has of a key, by a single look. */
+/** What the file has of a key, read by one statement. */
 export interface KeySummary {
   /** 0, 1, or 2 for several. */
   readonly holders: number
@@ -13,8 +13,8 @@ export interface KeySummary {
   readonly remembered: boolean
 }
 
-/** The store-wide numbers, as this transaction has them so far. */
-export interface Counters {
+/** The store-wide counters, as this transaction has set them so far. */
+export interface KeyCounters {
   readonly fence: number
   /** The last arrival or turn. */
   readonly sequence: number
@@ -25,14 +25,14 @@ const firstPage = 4
 const pageGrowth = 8
 const pageMax = 512
 
-/** A key's claims in the file, read only as far as the rule asks. Good for one request. */
+/** A key's claims in the file, read only as far as the rule asks for them. Valid for one request. */
 export class SqliteKeyView implements KeyView {
   readonly lastFence: number
   readonly ended: Ended | undefined
   readonly #key: string
   readonly #summary: KeySummary
   readonly #statements: Statements
-  readonly #observer: Observer
+  readonly #observer: RowObserver
   readonly #lastSequence: number
   readonly #rows = new Map<string, ClaimRow>()
   #holders: ClaimRecord[] | undefined
@@ -40,10 +40,10 @@ export class SqliteKeyView implements KeyView {
   constructor(
     key: string,
     summary: KeySummary,
-    counters: Counters,
+    counters: KeyCounters,
     ended: Ended | undefined,
     statements: Statements,
-    observer: Observer,
+    observer: RowObserver,
   ) {
     this.#key = key
     this.#summary = summary
@@ -65,7 +65,7 @@ export class SqliteKeyView implements KeyView {
 
   *waiters(): Iterable<ClaimRecord> {
     if (!this.#summary.awaited) return
-    // Mostly only the first is wanted, and a single row is cheaper to read than a list of one.
+    // The rule mostly wants the first waiter only, and a single row is cheaper to read than a list of one.
     const first = this.#statements.firstWaiterOf.get(this.#key)
     if (first === undefined) return
     yield this.#see(first, 'waiting')
@@ -98,12 +98,12 @@ export class SqliteKeyView implements KeyView {
     return this.#lastSequence + 1
   }
 
-  /** The claim as the file had it when it was read through this view. */
+  /** The claim's row as it was when it was read through this view. */
   row(id: string): ClaimRow | undefined {
     return this.#rows.get(id)
   }
 
-  #readHolders(): readonly Row[] {
+  #readHolders(): readonly SqliteRow[] {
     const { holders } = this.#summary
     if (holders === 0) return []
     if (holders > 1) return this.#statements.holdersOf.all(this.#key)
@@ -111,7 +111,7 @@ export class SqliteKeyView implements KeyView {
     return row === undefined ? [] : [row]
   }
 
-  #see(raw: Row, state: 'held' | 'waiting'): ClaimRecord {
+  #see(raw: SqliteRow, state: 'held' | 'waiting'): ClaimRecord {
     const row = decodeRow(raw, state)
     this.#rows.set(row.claim.id, row)
     return this.#observer.see(row)

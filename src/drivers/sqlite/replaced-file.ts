@@ -3,25 +3,25 @@ import path from 'node:path'
 import type { ClaimStatus } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { parseStamp } from '../../core/machine/liveness.ts'
-import { lookLine } from './inbox.ts'
+import { checkFileLine } from './inbox.ts'
 import { InboxWriter } from './inbox-notifier.ts'
 import type { SelfIdentity } from './self-identity.ts'
 import { inboxDirectory } from './store-file.ts'
 
-/** Inboxes rung, at most. */
+/** Inboxes written to, at most. */
 const inboxesMax = 1000
 
-/** The reason of the error for a file that another one has taken the place of. */
+/** The reason of {@link replacedFile}. */
 export const replacedReason = 'replaced'
 
-/** What is told to the holder of a lock whose file was deleted or replaced. */
+/** The status of a claim that was held in a file since deleted or replaced. */
 export const lostWithFile: ClaimStatus = {
   state: 'absent',
   reason: 'unknown',
   detail: 'The lock file was deleted or replaced.',
 }
 
-/** For a file that was deleted, or had another put in its place, while somebody uses it. */
+/** The error for a file that was deleted or replaced while `user` still has the old one open. */
 export function replacedFile(file: string, user = 'somebody'): LeaseholdError {
   return new LeaseholdError(
     'UNAVAILABLE',
@@ -32,19 +32,19 @@ export function replacedFile(file: string, user = 'somebody'): LeaseholdError {
 }
 
 /**
- * Throws {@link replacedFile} while a live process has an inbox beside the file, and rings it to have a look. A driver takes
- * its inbox down only when the holders of locks in the old file have been told that those are lost: nobody else is granted
- * any before. Whether a process in another container lives cannot be told, so it is rung and not waited for.
+ * Throws {@link replacedFile} while a live process has an inbox beside the file, and asks that process to check the file. A driver
+ * removes its inbox only after it has notified the holders of locks in the old file that those are lost, so nobody is granted a lock
+ * before. Whether a process in another container lives cannot be seen, so it is asked and not waited for.
  */
 export function refuseIfInUse(file: string, observer: SelfIdentity): void {
-  const { self } = observer
+  const { boot, namespace } = observer.stamp
   const inboxes = inboxDirectory(file)
   let user: number | undefined
   for (const name of namesIn(inboxes)) {
     const stamp = parseStamp(name)
     if (stamp === undefined || name === observer.name || observer.isGone(stamp)) continue
-    ring(path.join(inboxes, name))
-    const isVisible = stamp.boot === self.boot && stamp.namespace === self.namespace && stamp.namespace !== ''
+    askToCheck(path.join(inboxes, name))
+    const isVisible = stamp.boot === boot && stamp.namespace === namespace && namespace !== ''
     if (isVisible) user = stamp.pid
   }
   if (user !== undefined) throw replacedFile(file, `process ${user}`)
@@ -58,12 +58,12 @@ function namesIn(directory: string): readonly string[] {
   }
 }
 
-function ring(inbox: string): void {
+function askToCheck(inbox: string): void {
   try {
     const writer = new InboxWriter(inbox)
-    void writer.pull(lookLine)
-    writer.letGo()
+    void writer.write(checkFileLine)
+    writer.close()
   } catch {
-    // It has just been taken down.
+    // The inbox has just been removed.
   }
 }

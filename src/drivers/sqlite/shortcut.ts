@@ -11,25 +11,24 @@ type Release = Extract<Request, { op: 'release' }>
 const released: ClaimStatus = { state: 'absent', reason: 'released' }
 
 /**
- * Answers a request by a statement or two, where the rule leaves no choice: a claim on a key that nobody holds, waits for
- * or remembers is granted; the only holder of a key may leave, and whoever is first in the queue and wants the key for
- * itself takes its place. Undefined: ask the rule, nothing was written. For a request that is alone in its transaction; the
- * model test plays through here, too.
+ * Answers a request by a statement or two where the rule leaves no choice: a claim on a key without holder, waiter and ending is
+ * granted; the only holder of a key is released, and the first waiter takes its place if it wants the whole key. Undefined: nothing was
+ * written, and the rule must decide. For a request that is alone in its transaction; the model test runs through here too.
  */
 export function takeShortcut(
   statements: Statements,
-  writing: TransactionWriter,
+  writer: TransactionWriter,
   request: Request,
 ): ClaimStatus | undefined {
-  if (request.op === 'release') return release(statements, writing, request)
+  if (request.op === 'release') return release(statements, writer, request)
   if (request.op === 'claim' && request.claim.replaces === undefined)
-    return claimIdleKey(statements, writing, request.claim)
+    return claimIdleKey(statements, writer, request.claim)
   return undefined
 }
 
 function claimIdleKey(
   statements: Statements,
-  { writer, observer }: TransactionWriter,
+  { self, observer }: TransactionWriter,
   claim: Claim,
 ): ClaimStatus | undefined {
   const { now } = observer
@@ -38,7 +37,7 @@ function claimIdleKey(
   const row = statements.claimIdleKey.get(
     claim.key,
     claim.id,
-    writer.name,
+    self.name,
     claim.ttlMs,
     Number(detached),
     now,
@@ -50,42 +49,42 @@ function claimIdleKey(
   return row === undefined ? undefined : held(row['fence'] as number, expiresAt - now)
 }
 
-function release(statements: Statements, writing: TransactionWriter, request: Release): ClaimStatus | undefined {
-  // What was found last is tried first.
-  const [one, other] = writing.contention.expected ? [handOver, leave] : [leave, handOver]
-  return one(statements, writing, request) || other(statements, writing, request) ? released : undefined
+function release(statements: Statements, writer: TransactionWriter, request: Release): ClaimStatus | undefined {
+  // Try first what the last release found.
+  const [likely, unlikely] = writer.contention.expected ? [handOver, leave] : [leave, handOver]
+  return likely(statements, writer, request) || unlikely(statements, writer, request) ? released : undefined
 }
 
-/** Nobody waits. */
+/** Releases the holder if nobody waits. */
 function leave(
   statements: Statements,
-  { writer, observer, contention }: TransactionWriter,
+  { self, observer, contention }: TransactionWriter,
   { key, id }: Release,
 ): boolean {
-  if (statements.releaseLoneHolder.get(key, id, writer.name, observer.now) === undefined) return false
+  if (statements.releaseLoneHolder.get(key, id, self.name, observer.now) === undefined) return false
   contention.expected = false
   return true
 }
 
-/** The first in the queue takes the place, if it is plain, of this boot, alive and not over. */
-function handOver(statements: Statements, writing: TransactionWriter, { key, id }: Release): boolean {
-  const { writer, observer, contention, notices } = writing
+/** Puts the first waiter in the holder's place, if it wants the whole key, is of this boot, is alive and has not expired. */
+function handOver(statements: Statements, writer: TransactionWriter, { key, id }: Release): boolean {
+  const { self, observer, contention, notifications } = writer
   const { now } = observer
   const next = statements.nextInLine.get(key, id)
   if (next === undefined || next['plain'] === 0 || next['shared'] === 1 || next['remembered'] === 1) return false
-  const { boot } = writer.self
+  const { boot } = self.stamp
   const stamp = next['stamp'] as string
   if (!stamp.startsWith(`${boot}_`)) return false
   const ttlMs = (next['expires_at'] as number) - now
-  // One with more than its ttl left is of a clock that was set back: the rule cuts it.
+  // More than its ttl left: a clock was set back, and the rule shortens the lease.
   if (ttlMs <= 0 || ttlMs > (next['ttl_ms'] as number)) return false
   if (next['detached'] === 0 && observer.hasDied(stamp)) return false
   const fence = nextFence(next['fence'] as number, observer.fenceFloor)
   const nextId = next['id'] as string
   const turn = (next['sequence'] as number) + 1
-  if (statements.takePlace.get(key, id, writer.name, now, nextId, fence, turn) === undefined) return false
+  if (statements.takePlace.get(key, id, self.name, now, nextId, fence, turn) === undefined) return false
   contention.expected = true
-  notices.push({ stamp, key, id: nextId, status: held(fence, ttlMs) })
+  notifications.push({ stamp, key, id: nextId, status: held(fence, ttlMs) })
   return true
 }
 

@@ -2,11 +2,16 @@ import { randomBytes } from 'node:crypto'
 import { statfsSync } from 'node:fs'
 import { uptime } from 'node:os'
 import path from 'node:path'
-import { isClockShared, monotonicMs } from '../../core/time/environment.ts'
+import { isClockShared, monotonicMs } from '../../core/machine/machine-clock.ts'
 import { watchFile, type WatchFile } from './inbox.ts'
 import { bootIdentity } from '../../core/machine/boot.ts'
-import type { Binding } from './database.ts'
-import { isGoneByGlance, ownProcess, type LivenessStamp, type ProcessIdentity } from '../../core/machine/liveness.ts'
+import type { SqliteBinding } from './database.ts'
+import {
+  cachedProcessCheck,
+  ownProcess,
+  type LivenessStamp,
+  type ProcessIdentity,
+} from '../../core/machine/liveness.ts'
 
 /** The store's time. `now` is shared by all processes of a boot and never goes back; `wall` is milliseconds since 1970. */
 export interface SqliteClock {
@@ -15,11 +20,11 @@ export interface SqliteClock {
 }
 
 /**
- * A coarse clock that processes share although each reads a monotonic clock of its own. When a claim of another process was first
- * seen is kept by it, so that processes that live for a moment only get their turn too.
+ * A coarse clock that processes share although each reads a monotonic clock of its own. Sightings of other processes' claims are also
+ * kept by this clock, so that processes that live only for a moment get their turn too.
  */
 export interface SightClock {
-  /** Names the run of the clock. Processes that give it the same name may be apart by `marginMs` at most. */
+  /** Names the run of the clock. Processes that read the same name differ by `marginMs` at most. */
   name(): string
   now(): number
   readonly marginMs: number
@@ -38,42 +43,42 @@ export interface SqliteEnvironment {
   fileSystemType(file: string): number
   readonly watch: WatchFile
   /** Absent: the first at hand. */
-  readonly binding?: Binding | undefined
+  readonly binding?: SqliteBinding | undefined
 }
 
 /**
- * Names a clock that only this thread reads: claims of others then look as those of another boot do, which is slow and safe.
+ * Names a clock that only this thread reads: claims of others are then treated as those of another boot, which is slow and safe.
  */
 const ownClock = randomBytes(8).toString('hex')
 
 const sightsRoundedToMs = 10_000
 
-/** The uptime, which Bun and Deno tell in whole seconds. A container's may be moved, by less than the rounding under the same name. */
+/** The uptime, in whole seconds on Bun and Deno. A container's may be shifted, by less than the rounding under the same name. */
 const uptimeClock: SightClock = {
   name: () => `up-${Math.round((Date.now() - uptime() * 1000) / sightsRoundedToMs)}`,
   now: () => uptime() * 1000,
   marginMs: sightsRoundedToMs + 1000,
 }
 
-/** The real ones. @internal */
+/** The environment of this machine. @internal */
 export function systemSqliteEnvironment(): SqliteEnvironment {
   return {
     clock: { now: monotonicMs, wall: () => Date.now() },
     boot: isClockShared ? bootIdentity() : `${bootIdentity()}+${ownClock}`,
     sightClock: isClockShared ? undefined : uptimeClock,
     process: ownProcess(),
-    isGone: isGoneByGlance(),
+    isGone: cachedProcessCheck(),
     fileSystemType: (file) => statfsSync(path.dirname(file)).type,
     watch: watchFile,
   }
 }
 
-/** The same, for a driver whose stamp is to prove nothing to others, though it goes by theirs. @internal */
-export function forOthers(surroundings: SqliteEnvironment): SqliteEnvironment {
-  const { process } = surroundings
+/** The same for a driver of others' claims: its own stamp says nothing of their lives, but it relies on other stamps. @internal */
+export function forOthers(environment: SqliteEnvironment): SqliteEnvironment {
+  const { process } = environment
   return {
-    ...surroundings,
+    ...environment,
     process: { ...process, namespace: '' },
-    isGone: (stamp, observer) => surroundings.isGone(stamp, { ...observer, namespace: process.namespace }),
+    isGone: (stamp, observer) => environment.isGone(stamp, { ...observer, namespace: process.namespace }),
   }
 }

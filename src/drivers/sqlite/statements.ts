@@ -1,4 +1,4 @@
-import type { Command, Database, Query } from './database.ts'
+import type { SqlCommand, Database, SqlQuery } from './database.ts'
 
 const holderColumns = `key, id, turn, fence, stamp, ttl_ms, detached, entered_at, acquired_at, last_heartbeat,
   renewal_count, expires_at, died, leaving, succession, runner, terms`
@@ -7,45 +7,45 @@ const waiterColumns = `key, id, band, arrival, stamp, ttl_ms, detached, entered_
 
 /** Every statement the driver runs, prepared once per connection. */
 export interface Statements {
-  readonly begin: Command
-  readonly commit: Command
-  readonly beginReading: Command
+  readonly begin: SqlCommand
+  readonly commit: SqlCommand
+  readonly beginReading: SqlCommand
   /** The counters, how many hold the key (2: several), and what else is stored of it: all there is to know of an idle one. */
-  readonly summary: Query
-  readonly setCounters: Command
+  readonly summary: SqlQuery
+  readonly setCounters: SqlCommand
   /** Grants a claim if nothing at all is stored of its key, with a fence that is at least the floor. */
-  readonly claimIdleKey: Query
+  readonly claimIdleKey: SqlQuery
   /** Removes a holder of this driver's whose lease is not over, if it is alone and nobody waits. */
-  readonly releaseLoneHolder: Query
+  readonly releaseLoneHolder: SqlQuery
   /** The first waiter of a key, the counters, and whether others than this holder, or an unclean end, matter to it. */
-  readonly nextInLine: Query
+  readonly nextInLine: SqlQuery
   /** Puts a waiter in the place of a holder, if that is this driver's and not over. */
-  readonly takePlace: Query
-  readonly holderOf: Query
-  readonly holdersOf: Query
-  readonly insertHolder: Command
-  readonly updateHolder: Command
-  readonly deleteHolder: Command
-  readonly waiterOf: Query
-  readonly firstWaiterOf: Query
-  readonly waitersAfter: Query
-  readonly waitersBefore: Query
-  readonly insertWaiter: Command
-  readonly updateWaiter: Command
-  readonly deleteWaiter: Command
-  readonly endedOf: Query
-  readonly setEnded: Command
-  readonly deleteEnded: Command
-  readonly forgetEnded: Command
-  readonly sightingOf: Query
-  readonly setSighting: Command
-  readonly deleteSightings: Command
-  readonly dataVersion: Query
-  readonly stampsOf: Query
+  readonly takePlace: SqlQuery
+  readonly holderOf: SqlQuery
+  readonly holdersOf: SqlQuery
+  readonly insertHolder: SqlCommand
+  readonly updateHolder: SqlCommand
+  readonly deleteHolder: SqlCommand
+  readonly waiterOf: SqlQuery
+  readonly firstWaiterOf: SqlQuery
+  readonly waitersAfter: SqlQuery
+  readonly waitersBefore: SqlQuery
+  readonly insertWaiter: SqlCommand
+  readonly updateWaiter: SqlCommand
+  readonly deleteWaiter: SqlCommand
+  readonly endedOf: SqlQuery
+  readonly setEnded: SqlCommand
+  readonly deleteEnded: SqlCommand
+  readonly forgetEnded: SqlCommand
+  readonly sightingOf: SqlQuery
+  readonly setSighting: SqlCommand
+  readonly deleteSightings: SqlCommand
+  readonly dataVersion: SqlQuery
+  readonly stampsOf: SqlQuery
   /** Which locks a driver holds: its claims. */
-  readonly heldBy: Query
-  readonly keysAfter: Query
-  readonly expiredKeys: Query
+  readonly heldBy: SqlQuery
+  readonly keysAfter: SqlQuery
+  readonly expiredKeys: SqlQuery
 }
 
 export function prepareStatements(database: Database): Statements {

@@ -1,7 +1,7 @@
 /**
- * The lock file as the file system has it. Nothing here opens a file that SQLite may have open: when a process closes any
- * descriptor of a file, the system takes all its locks on that file away, SQLite's too. Another process would then take
- * itself for the last user, remove the log, and grant what is held. So the file is looked at by its name, and read by SQLite.
+ * The lock file in the file system. Nothing here opens a file that SQLite may have open: when a process closes any descriptor of a
+ * file, the system drops all its locks on that file, SQLite's too. Another process would then take itself for the last user, remove
+ * the log, and grant what is held. So the file is checked by its name, and read by SQLite only.
  */
 import { randomBytes } from 'node:crypto'
 import {
@@ -22,8 +22,8 @@ import { makeDirectory } from '../../core/machine/directories.ts'
 /** Marks the file as ours, in the field SQLite's header has for that: "LsHd". */
 export const applicationId = 0x4c734864
 
-/** The format of the tables. A file of any other is refused. */
-export const formatVersion = 5
+/** The format of the tables. Files of any other format are refused. */
+export const fileFormatVersion = 5
 
 /** File systems on which locks between machines, or shared memory, cannot be relied upon. */
 const networkFileSystems = new Map([
@@ -65,7 +65,7 @@ const draftMark = '.new-'
 export function createStoreFile(file: string): void {
   makeDirectory(path.dirname(file))
   if (statSync(file, { throwIfNoEntry: false }) !== undefined) return
-  // Made under another name: another thread may have opened the file, by its own name, before we close it.
+  // Make it under another name: under its own, another thread might open the file before we close our descriptor.
   const draft = `${file}${draftMark}${randomBytes(8).toString('hex')}`
   ignoreIfThere(() => {
     try {
@@ -125,7 +125,7 @@ function hasHardLinks(file: string): boolean {
   return (statSync(file, { throwIfNoEntry: false })?.nlink ?? 1) > 1
 }
 
-/** Drafts of {@link createStoreFile} that have become this file: by a process that was killed, or is just at it. */
+/** Removes second names that {@link createStoreFile} left: its process was killed, or is making the file right now. */
 function removeDrafts(file: string): void {
   const directory = path.dirname(file)
   const { ino } = statSync(file)
@@ -136,7 +136,7 @@ function removeDrafts(file: string): void {
   }
 }
 
-/** Whether something is mounted at this very name. Where the system does not list its mounts, the device tells of most. */
+/** Whether something is mounted at this very name. Where the system lists no mounts, a different device shows most of them. */
 function isMountPoint(file: string): boolean {
   if (statSync(file).dev !== statSync(path.dirname(file)).dev) return true
   let mounts: string
@@ -148,7 +148,7 @@ function isMountPoint(file: string): boolean {
   return mounts.split('\n').some((line) => unescapeMount(line.split(' ')[4] ?? '') === file)
 }
 
-/** Spaces and the like stand there as octal numbers. */
+/** Spaces and the like are written as octal numbers in the list of mounts. */
 function unescapeMount(text: string): string {
   return text.replace(/\\([0-7]{3})/g, (_match, octal: string) => String.fromCharCode(Number.parseInt(octal, 8)))
 }
@@ -163,16 +163,16 @@ export function createInboxDirectory(file: string): string {
 
 /**
  * Throws UNAVAILABLE with reason `foreign` if the inboxes are not in a directory that only this user, or the owner of the
- * lock file, can write to. In a directory that everybody may write to, somebody else may have made it: inboxes tell the ids
- * of claims, which are secrets.
+ * lock file, can write to. In a directory that everybody may write to, somebody else may have made it, and inboxes hold the ids of
+ * claims, which are secrets.
  */
 export function refuseStrangeInboxes(file: string): void {
   const directory = inboxDirectory(file)
   const stats = lstatSync(directory, { throwIfNoEntry: false })
   if (stats === undefined) return
-  const stamps = [process.geteuid?.() ?? stats.uid, statSync(file).uid]
+  const owners = [process.geteuid?.() ?? stats.uid, statSync(file).uid]
   const mayOthersWrite = process.platform !== 'win32' && (stats.mode & 0o022) !== 0
-  if (stats.isDirectory() && stamps.includes(stats.uid) && !mayOthersWrite) return
+  if (stats.isDirectory() && owners.includes(stats.uid) && !mayOthersWrite) return
   throw new LeaseholdError(
     'UNAVAILABLE',
     `${directory} is not a directory of this user alone. Delete it if you know who made it, or choose a lock file in ` +
@@ -191,6 +191,7 @@ export function logIndexOf(file: string): string {
   return `${file}-shm`
 }
 
+/** The directory of the inboxes, beside the lock file. */
 export function inboxDirectory(file: string): string {
   return `${file}.inboxes`
 }
@@ -208,26 +209,26 @@ export function refuseNetworkFileSystem(file: string, type: number): void {
   )
 }
 
-/** Throws if the tables of the file are not those of this version. The last word may still be in SQLite's log. */
+/** Throws if the tables of the file are not of this version's format. */
 export function refuseOtherFormats(file: string, version: number): void {
-  if (version === formatVersion) return
-  const isNewer = version > formatVersion
+  if (version === fileFormatVersion) return
+  const isNewer = version > fileFormatVersion
   const advice = isNewer
     ? 'Update Leasehold.'
     : 'A version before the first release made it: stop those who use it, and delete it.'
   throw new LeaseholdError(
     'UNAVAILABLE',
-    `${file} has format ${version}, and this version of Leasehold reads format ${formatVersion}. ${advice}`,
+    `${file} has format ${version}, and this version of Leasehold reads format ${fileFormatVersion}. ${advice}`,
     { reason: isNewer ? 'newer-format' : 'foreign' },
   )
 }
 
-/** For a file that SQLite cannot read, and in which locks were never kept. */
+/** The error for a file that SQLite cannot read, and in which locks were never kept. */
 export function noDatabase(file: string): LeaseholdError {
   return refusal('foreign', `${file} is not a SQLite database.`)
 }
 
-/** For a database that somebody else has filled. */
+/** The error for a database of another program. */
 export function otherProgram(file: string): LeaseholdError {
   return refusal('foreign', `${file} is a SQLite database of another program.`)
 }

@@ -1,4 +1,4 @@
-import { admit, type Change, type Verdict } from '../../core/rule/admission.ts'
+import { admit, type RecordChange, type Decision } from '../../core/rule/admission.ts'
 import { keyOf } from '../../core/contract/requests.ts'
 import type { Ended } from '../../core/rule/claim-record.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
@@ -12,43 +12,41 @@ import {
   type ClaimRow,
 } from './claim-row.ts'
 import { SqliteKeyView, type KeySummary } from './key-view.ts'
-import { Observer } from './observer.ts'
+import { RowObserver } from './row-observer.ts'
 import type { SelfIdentity } from './self-identity.ts'
 import type { Statements } from './statements.ts'
-import type { Connection } from './connection.ts'
-import { rollBack, type Row, type Value } from './database.ts'
+import type { SqliteConnection } from './connection.ts'
+import { rollBack, type SqliteRow, type SqliteValue } from './database.ts'
 import { wroteNothing } from './faults.ts'
 import { shortRunner } from '../../core/rule/short-runner.ts'
 import { readRunner } from './claim-text.ts'
+import type { InboxNotification } from './inbox.ts'
 
-/** News of somebody's claim, and whose inbox to ring with it. */
-export interface PgNotification {
+/** A notification, and the stamp of the driver whose inbox it goes to. */
+export interface AddressedNotification extends InboxNotification {
   readonly stamp: string
-  readonly key: string
-  readonly id: string
-  readonly status: ClaimStatus
 }
 
-/** Whether somebody is likely to wait for what is released: who takes turns mostly goes on doing so. */
+/** Whether a release is likely to find a waiter: where the last one did, the next mostly does too. */
 export interface ContentionHint {
   expected: boolean
 }
 
 /** One transaction's work: carries requests out one after the other, on top of what the earlier ones wrote. */
 export class TransactionWriter {
-  readonly notices: PgNotification[] = []
+  readonly notifications: AddressedNotification[] = []
   readonly #statements: Statements
-  readonly observer: Observer
-  readonly writer: SelfIdentity
+  readonly observer: RowObserver
+  readonly self: SelfIdentity
   readonly contention: ContentionHint
   /** Read with the first key, written once at the end. */
   #counters: { fence: number; sequence: number } | undefined
   #countersChanged = false
 
-  constructor(statements: Statements, observer: Observer, writer: SelfIdentity, contention: ContentionHint) {
+  constructor(statements: Statements, observer: RowObserver, self: SelfIdentity, contention: ContentionHint) {
     this.#statements = statements
     this.observer = observer
-    this.writer = writer
+    this.self = self
     this.contention = contention
   }
 
@@ -74,7 +72,7 @@ export class TransactionWriter {
     for (const { record, status } of verdict.notifications) {
       const { id } = record.claim
       const stamp = view.row(id)?.stamp
-      if (stamp !== undefined) this.notices.push({ stamp, key, id, status })
+      if (stamp !== undefined) this.notifications.push({ stamp, key, id, status })
     }
     return verdict.status
   }
@@ -83,11 +81,11 @@ export class TransactionWriter {
   finish(): void {
     if (!this.#countersChanged || this.#counters === undefined) return
     const { fence, sequence } = this.#counters
-    this.#statements.setCounters.run(fence, sequence, this.writer.self.boot)
+    this.#statements.setCounters.run(fence, sequence, this.self.stamp.boot)
   }
 
   #apply(
-    { before, after }: Change,
+    { before, after }: RecordChange,
     view: SqliteKeyView,
     asking: string | undefined,
     counters: { sequence: number },
@@ -121,53 +119,57 @@ export class TransactionWriter {
     return counters.sequence
   }
 
-  #rowFor(record: NonNullable<Change['after']>, stored: ClaimRow | undefined, asking: string | undefined): ClaimRow {
-    // Who claims or renews puts its own stamp on the claim; whatever others do to it leaves the stamp alone.
-    if (stored === undefined || record.claim.id === asking) return rowOf(record, this.writer.name)
+  #rowFor(
+    record: NonNullable<RecordChange['after']>,
+    stored: ClaimRow | undefined,
+    asking: string | undefined,
+  ): ClaimRow {
+    // A claim or renewal puts the sender's stamp on the claim; whatever other requests do to the claim leaves the stamp alone.
+    if (stored === undefined || record.claim.id === asking) return rowOf(record, this.self.name)
     return this.observer.isForeign(stored) ? foreignRowOf(record, stored) : rowOf(record, stored.stamp)
   }
 
-  /** An ending noted under another boot is forgotten: its time cannot be compared with ours. */
+  /** An ending noted under another boot is ignored: its time cannot be compared with ours. */
   #readEnded(key: string): Ended | undefined {
     const row = this.#statements.endedOf.get(key)
-    if (row === undefined || row['boot'] !== this.writer.self.boot) return undefined
+    if (row === undefined || row['boot'] !== this.self.stamp.boot) return undefined
     return readEnded(row)
   }
 
-  #writeEnded(key: string, { ended }: Verdict, before: Ended | undefined, remembered: boolean): void {
+  #writeEnded(key: string, { ended }: Decision, before: Ended | undefined, remembered: boolean): void {
     if (ended === before && (ended !== undefined || !remembered)) return
     if (ended === undefined) this.#statements.deleteEnded.run(key)
     else {
-      this.#statements.setEnded.run(key, this.writer.self.boot, ...endedValues(ended))
+      this.#statements.setEnded.run(key, this.self.stamp.boot, ...endedValues(ended))
       this.#statements.forgetEnded.run(this.observer.now)
     }
   }
 }
 
 /** What came of a transaction. */
-export interface Outcome<Result> {
+export interface TransactionOutcome<Result> {
   readonly result: Result
-  /** For whom there is news, now that it is written. */
-  readonly notices: readonly PgNotification[]
+  /** To be delivered now that the transaction is written. */
+  readonly notifications: readonly AddressedNotification[]
   /** Why it is not known whether anything was written. */
   readonly doubt?: unknown
 }
 
 /** Runs `work` in one immediate transaction. Throws only if nothing was written. */
 export function inTransaction<Result>(
-  { database, statements, contention }: Connection,
+  { database, statements, contention }: SqliteConnection,
   self: SelfIdentity,
-  work: (writing: TransactionWriter, now: number) => Result,
-): Outcome<Result> {
+  work: (writer: TransactionWriter, now: number) => Result,
+): TransactionOutcome<Result> {
   statements.begin.run()
   let result: Result
-  let writing: TransactionWriter
+  let writer: TransactionWriter
   try {
-    // Read the clock once the file is ours: time then never runs backwards from one transaction to the next.
-    const observer = new Observer(self, statements, 'may write')
-    writing = new TransactionWriter(statements, observer, self, contention)
-    result = work(writing, observer.now)
-    writing.finish()
+    // The clock is read once the file is locked, so that time never runs backwards from one transaction to the next.
+    const observer = new RowObserver(self, statements, 'may write')
+    writer = new TransactionWriter(statements, observer, self, contention)
+    result = work(writer, observer.now)
+    writer.finish()
   } catch (error) {
     rollBack(database)
     throw error
@@ -177,13 +179,13 @@ export function inTransaction<Result>(
   } catch (error) {
     rollBack(database)
     if (wroteNothing(error)) throw error
-    return { result, notices: [], doubt: error }
+    return { result, notifications: [], doubt: error }
   }
-  return { result, notices: writing.notices }
+  return { result, notifications: writer.notifications }
 }
 
 /** Reads a row of `endings`. */
-export function readEnded(row: Row): Ended {
+export function readEnded(row: SqliteRow): Ended {
   return {
     id: row['id'] as string,
     how: row['how'] as Ended['how'],
@@ -196,25 +198,25 @@ export function readEnded(row: Row): Ended {
 }
 
 /** The values of a row of `endings`, in the order of its columns, but for the key and the boot. */
-export function endedValues({ until, id, how, detail, fence, told, runner }: Ended): Value[] {
+export function endedValues({ until, id, how, detail, fence, told, runner }: Ended): SqliteValue[] {
   return [until, id, how, detail ?? null, fence, Number(told), shortRunner(runner)]
 }
 
-/** Keys settled by one opening, at most. */
-const keysPerOpening = 100
+/** Keys tidied at once, at most. */
+const keysTidiedMax = 100
 
 /**
- * Lets go of what nobody will ask for again: claims of crashed processes under names used once, endings and sightings
- * that no longer matter. Runs inside the caller's transaction, with bounded work.
+ * Removes what no request will touch again: claims of crashed processes on keys used once, endings and sightings that no longer
+ * matter. Runs inside the caller's transaction, with bounded work.
  */
-export function tidy({ database, statements }: Connection, writing: TransactionWriter, now: number): void {
-  const { boot } = writing.writer.self
+export function tidy({ database, statements }: SqliteConnection, writer: TransactionWriter, now: number): void {
+  const { boot } = writer.self.stamp
   database.command('delete from endings where boot <> ? or until <= ?').run(boot, now)
   database.exec(`
     delete from sights where not exists (select 1 from held where key = sights.key and id = sights.id)
       and not exists (select 1 from waiting where key = sights.key and id = sights.id)`)
-  for (const row of statements.expiredKeys.all(`${boot}_`, now, keysPerOpening)) {
-    // Releasing nothing makes the rule look at the key: it ends what is over and lets the next one in.
-    writing.carryOut({ op: 'release', key: row['key'] as string, id: '' })
+  for (const row of statements.expiredKeys.all(`${boot}_`, now, keysTidiedMax)) {
+    // Releasing an id that does not exist runs the rule on the key: it ends expired claims and grants the next.
+    writer.carryOut({ op: 'release', key: row['key'] as string, id: '' })
   }
 }

@@ -19,14 +19,14 @@ export function collectStatements(): void {
 }
 
 /**
- * Whether connections that were closed keep an index of the file's log open that has been deleted: SQLite would have a new
- * connection of this process join them there, apart from all other processes. If so, the collector is called, and the next
- * turn of the event loop may find it gone. Only Linux tells.
+ * Whether closed connections still keep a deleted index of the file's log open: SQLite would make a new connection of this process
+ * join them there, apart from all other processes. If so, calls the collector; the next turn of the event loop may find the index
+ * closed. Only Linux shows it.
  */
-export function isDeletedKept(file: string, logIndex: string): boolean {
+export function keepsDeletedIndex(file: string, logIndex: string): boolean {
   if (!isAnyClosed || process.platform !== 'linux') return false
   const indexes = inodesOpenAs(`${logIndex} (deleted)`)
-  // A file that was deleted with its log has an index, too, which no other file is opened with.
+  // A lock file that was deleted too has an index of its own, which no connection to another file joins.
   if (indexes.size <= inodesOpenAs(`${file} (deleted)`).size) return false
   collect()
   return true
@@ -37,8 +37,8 @@ function inodesOpenAs(name: string): Set<number> {
   const found = new Set<number>()
   for (const descriptor of readdirSync('/proc/self/fd')) {
     try {
-      const link = `/proc/self/fd/${descriptor}`
-      if (readlinkSync(link) === name) found.add(statSync(link).ino)
+      const opened = `/proc/self/fd/${descriptor}`
+      if (readlinkSync(opened) === name) found.add(statSync(opened).ino)
     } catch {
       // Closed meanwhile.
     }

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import { LeaseholdError } from '../../core/errors.ts'
-import { knownHeader, sessionHeader, storeHeader } from '../../core/wire/wire-protocol.ts'
+import { knownHeader, sessionHeader, storeHeader } from '../../core/wire/replies.ts'
 import type { Answer } from '../contract/call.ts'
 import { invalid, HttpError } from '../contract/http-error.ts'
 
@@ -22,7 +22,7 @@ export class AllowedOrigins {
     this.#origins = new Set(origins)
   }
 
-  /** What tells the browser that the page may read an answer. Every answer says that it differs by origin. */
+  /** The headers that let the page read an answer. Every answer says that it differs by origin. */
   headersFor({ headers: { origin } }: IncomingMessage): Readonly<Record<string, string>> {
     if (this.#origins.size === 0) return {}
     if (origin === undefined || !this.#origins.has(origin)) return { vary: 'origin' }

@@ -3,7 +3,7 @@ import { keyOf } from '../../core/contract/requests.ts'
 import type { LeaseholdError } from '../../core/errors.ts'
 import { fenceFloor } from '../../core/rule/fence.ts'
 import { splitStoreKey } from '../../core/contract/scope.ts'
-import type { Grant, Right } from '../contract/call.ts'
+import type { Principal, Right } from '../contract/call.ts'
 import { forbidden, notAllowed } from '../contract/http-error.ts'
 
 /** No clock of a quorum is that far ahead of ours. */
@@ -15,21 +15,22 @@ export function namespaceOf(key: string): string {
 }
 
 /** What a token lacks for a request; undefined if it may. `wallMs` is our wall clock. */
-export function lackFor(request: Request, grant: Grant, wallMs: number): LeaseholdError | undefined {
+export function lackFor(request: Request, principal: Principal, wallMs: number): LeaseholdError | undefined {
   const namespace = namespaceOf(keyOf(request))
-  if (!grant.covers(namespace)) return notAllowed(foreignNamespace(grant, namespace))
-  const missing = rightsFor(request).find((right) => !grant.rights.has(right))
-  if (missing === undefined) return liftsForAll(request, wallMs) && !grant.covers('') ? tooHigh(grant) : undefined
-  return notAllowed(`The token ${JSON.stringify(grant.name)} lacks the right '${missing}'.`)
+  if (!principal.covers(namespace)) return notAllowed(foreignNamespace(principal, namespace))
+  const missing = rightsFor(request).find((right) => !principal.rights.has(right))
+  if (missing === undefined)
+    return liftsForAll(request, wallMs) && !principal.covers('') ? tooHigh(principal) : undefined
+  return notAllowed(`The token ${JSON.stringify(principal.name)} lacks the right '${missing}'.`)
 }
 
 /** Refuses to list what is not inside a namespace of the token. */
-export function checkListing(place: string | undefined, grant: Grant): void {
+export function checkListing(place: string | undefined, principal: Principal): void {
   const namespace = splitStoreKey(place ?? '')?.namespace
-  if (namespace === undefined ? grant.covers('') : grant.covers(namespace)) return
-  if (namespace !== undefined) throw forbidden(foreignNamespace(grant, namespace))
+  if (namespace === undefined ? principal.covers('') : principal.covers(namespace)) return
+  if (namespace !== undefined) throw forbidden(foreignNamespace(principal, namespace))
   throw forbidden(
-    `The token ${JSON.stringify(grant.name)} is for some namespaces only. List with a key, or a prefix 'NAMESPACE/'.`,
+    `The token ${JSON.stringify(principal.name)} is for some namespaces only. List with a key, or a prefix 'NAMESPACE/'.`,
   )
 }
 
@@ -47,11 +48,11 @@ function rightsFor(request: Request): readonly Right[] {
   return request.op === 'claim' && request.claim.evict === 'all' ? ['lock', 'evict'] : ['lock']
 }
 
-function foreignNamespace({ name }: Grant, namespace: string): string {
+function foreignNamespace({ name }: Principal, namespace: string): string {
   return `The token ${JSON.stringify(name)} is not for the namespace ${JSON.stringify(namespace)}.`
 }
 
-function tooHigh({ name }: Grant): LeaseholdError {
+function tooHigh({ name }: Principal): LeaseholdError {
   const message = `The token ${JSON.stringify(name)} is for some namespaces only, and lifts no fences past the clock.`
   return notAllowed(`${message} Do the clocks agree?`)
 }

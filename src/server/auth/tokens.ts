@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { LeaseholdError } from '../../core/errors.ts'
 import { checkNamespace } from '../../core/contract/scope.ts'
-import type { Grant, Right } from '../contract/call.ts'
+import type { Principal, Right } from '../contract/call.ts'
 
 /** A token as it is configured: itself, or only its SHA-256 so that the file gives nothing away. */
 export interface TokenOptions {
@@ -17,38 +17,38 @@ export interface TokenOptions {
   readonly rights: readonly Right[]
 }
 
-const rightsKnown: readonly Right[] = ['lock', 'look', 'evict']
+const rightsKnown: readonly Right[] = ['lock', 'read', 'evict']
 const fieldsKnown: ReadonlySet<string> = new Set(['name', 'token', 'sha256', 'namespaces', 'rights'])
 const nameForm = /^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$/
 const tokenForm = /^[\x21-\x7e]{16,512}$/
 
-/** What whoever calls without a token may do where none are asked for. @internal */
-export const everything: Grant = { name: 'anybody', rights: new Set(rightsKnown), covers: () => true }
+/** The principal of every call to a server without tokens: it may do everything. @internal */
+export const anybody: Principal = { name: 'anybody', rights: new Set(rightsKnown), covers: () => true }
 
-/** For routes that ask for no token. @internal */
-export const nothing: Grant = { name: 'nobody', rights: new Set(), covers: () => false }
+/** The principal of a call to a route that asks for no token: it may do nothing. @internal */
+export const nobody: Principal = { name: 'nobody', rights: new Set(), covers: () => false }
 
 /** Knows tokens by their hashes. @internal */
 export class TokenBook {
-  readonly #entries: readonly { readonly digest: Buffer; readonly grant: Grant }[]
+  readonly #entries: readonly { readonly digest: Buffer; readonly principal: Principal }[]
 
   constructor(tokens: readonly TokenOptions[]) {
-    this.#entries = checkTokens(tokens).map((token) => ({ digest: digestOf(token), grant: grantOf(token) }))
+    this.#entries = checkTokens(tokens).map((token) => ({ digest: digestOf(token), principal: principalOf(token) }))
   }
 
   /** What the token of an `Authorization` header allows; undefined if it is none of ours. */
-  find(authorization: string | undefined): Grant | undefined {
+  find(authorization: string | undefined): Principal | undefined {
     const [, token] = /^Bearer +([\x21-\x7e]+) *$/i.exec(authorization ?? '') ?? []
     if (token === undefined) return undefined
     const digest = sha256(token)
-    let found: Grant | undefined
-    // All of them, always: how long it takes must not tell how near a guess was.
-    for (const entry of this.#entries) if (timingSafeEqual(entry.digest, digest)) found = entry.grant
+    let found: Principal | undefined
+    // Compare with every token, always: the time taken must not reveal how close a guess was.
+    for (const entry of this.#entries) if (timingSafeEqual(entry.digest, digest)) found = entry.principal
     return found
   }
 }
 
-/** Checks what came out of a file, say. Says which token is wrong, and never what it is. @internal */
+/** Checks tokens from outside, such as a file. The error names the token that is wrong and never shows it. @internal */
 export function checkTokens(tokens: unknown): readonly TokenOptions[] {
   if (!Array.isArray(tokens)) throw invalid('Tokens are a list: [{ name, token, namespaces, rights }, …].')
   if (tokens.length === 0) throw invalid('The list of tokens is empty: nobody could call the server.')
@@ -94,7 +94,7 @@ function checkToken(entry: unknown, what: string): TokenOptions {
   return entry as TokenOptions
 }
 
-function grantOf({ name, namespaces, rights }: TokenOptions): Grant {
+function principalOf({ name, namespaces, rights }: TokenOptions): Principal {
   const covered = namespaces === '*' ? undefined : new Set(namespaces)
   return { name, rights: new Set(rights), covers: (namespace) => covered === undefined || covered.has(namespace) }
 }

@@ -1,13 +1,14 @@
 import type { IncomingHttpHeaders } from 'node:http'
+import type { Optional, Schema } from '../../core/wire/schema.ts'
 
 /**
- * What a token may do. `lock`: claim, renew, release. `look`: see locks, holders and queues. `evict`: end the claims of
+ * What a token may do. `lock`: claim, renew, release. `read`: see locks, holders and queues. `evict`: end the claims of
  * others, and claim by force.
  */
-export type Right = 'lock' | 'look' | 'evict'
+export type Right = 'lock' | 'read' | 'evict'
 
-/** For whom a call is made, as its token says. */
-export interface Grant {
+/** Who makes a call, as its token says. */
+export interface Principal {
   /** For logs, the audit and the metadata of claims. Never the token itself. */
   readonly name: string
   readonly rights: ReadonlySet<Right>
@@ -17,7 +18,7 @@ export interface Grant {
 
 /** One HTTP request, read and allowed. */
 export interface Call {
-  readonly grant: Grant
+  readonly principal: Principal
   readonly headers: IncomingHttpHeaders
   readonly query: URLSearchParams
   /** What a POST came with: JSON, read and no more. */
@@ -31,27 +32,27 @@ export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   /** Text, or a stream of server-sent events that goes on until either side ends it. */
-  readonly body: string | EventSource
+  readonly body: string | EventFeed
 }
 
 /** Writes server-sent events to a caller, from when it is attached. */
-export interface EventSource {
+export interface EventFeed {
   /** Called once. What it returns is disposed of when the caller has gone, the server closes, or after `end`. */
   attach(send: (event: string, data: unknown) => void, end: () => void): Disposable
 }
 
 /** JSON Schema, in the dialect of OpenAPI 3.1. */
-export type Schema = Readonly<Record<string, unknown>>
+export type JsonSchema = Readonly<Record<string, unknown>>
 
-/** What a route takes and gives, for the OpenAPI document. */
+/** What a route takes and gives, for the OpenAPI document: as JSON Schema, or as the server's own routes describe it. */
 export interface RouteSchema {
   /** By name; all of them may be left out unless `required` names them. */
-  readonly query?: Readonly<Record<string, Schema>> | undefined
-  readonly headers?: Readonly<Record<string, Schema>> | undefined
+  readonly query?: Readonly<Record<string, Schema | Optional | JsonSchema>> | undefined
+  readonly headers?: Readonly<Record<string, JsonSchema>> | undefined
   readonly required?: readonly string[] | undefined
-  readonly body?: Schema | undefined
+  readonly body?: Schema | JsonSchema | undefined
   /** The answer with status 200, and its type if that is not JSON. */
-  readonly answer?: Schema | undefined
+  readonly answer?: Schema | JsonSchema | undefined
   readonly answerType?: string | undefined
 }
 
@@ -60,7 +61,7 @@ export interface Route {
   readonly method: 'GET' | 'POST'
   /** Matched whole. */
   readonly path: string
-  /** What the token must allow; `token`: any will do, and the route looks closer; `anybody`: no token is asked for. */
+  /** The right that the token needs. `token`: any token will do, and the route checks further. `anybody`: no token is needed. */
   readonly right: Right | 'token' | 'anybody'
   /** For the OpenAPI document: what it is for, in one sentence. */
   readonly summary: string
@@ -88,7 +89,7 @@ export function text(body: string, type = 'text/plain; charset=utf-8', status = 
 }
 
 /** An answer that goes on: server-sent events. */
-export function events(source: EventSource): Answer {
-  // Proxies that gather what they pass on would keep news back.
+export function events(source: EventFeed): Answer {
+  // A proxy that buffers would hold events back.
   return { status: 200, headers: { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }, body: source }
 }

@@ -1,21 +1,21 @@
 import { LeaseholdError, type ErrorCode } from '../../core/errors.ts'
-import { toWireError } from '../../core/wire/wire-error.ts'
+import { toWireError } from '../../core/wire/replies.ts'
 import { json, type Answer } from './call.ts'
 
 /** Why a call was refused, for the metrics. */
-export type RefusalReason = 'draining' | 'limit' | 'host' | 'route' | 'token' | 'right' | 'body' | 'input' | 'store'
+export type RejectReason = 'draining' | 'limit' | 'host' | 'route' | 'token' | 'right' | 'body' | 'input' | 'store'
 
 /** A call that is answered with an error. Nothing has been asked of the store. */
 export class HttpError extends Error {
-  override readonly name = 'Refusal'
+  override readonly name = 'HttpError'
   readonly status: number
-  readonly why: RefusalReason
+  readonly why: RejectReason
   readonly error: LeaseholdError
   readonly headers: Readonly<Record<string, string>>
 
   constructor(
     status: number,
-    why: RefusalReason,
+    why: RejectReason,
     error: LeaseholdError,
     headers: Readonly<Record<string, string>> = {},
   ) {
@@ -41,7 +41,7 @@ const statusByCode: Partial<Readonly<Record<ErrorCode, number>>> = {
 }
 
 /** The refusal that an error of a route stands for; undefined if it is a fault of ours. */
-export function refusalOf(error: unknown): HttpError | undefined {
+export function httpErrorOf(error: unknown): HttpError | undefined {
   if (error instanceof HttpError) return error
   if (!(error instanceof LeaseholdError)) return undefined
   const status = statusByCode[error.code]
@@ -59,7 +59,7 @@ export function notAllowed(message: string): LeaseholdError {
 }
 
 /** The call, or something in it, makes no sense. */
-export function invalid(message: string, status = 400, why: RefusalReason = 'input'): HttpError {
+export function invalid(message: string, status = 400, why: RejectReason = 'input'): HttpError {
   return new HttpError(status, why, new LeaseholdError('INVALID', message))
 }
 

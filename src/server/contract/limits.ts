@@ -1,8 +1,8 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import { checkOptions, withDefaults } from '../../core/contract/option-names.ts'
 
-/** The most that a server takes on, from anybody and from all together. */
-export interface Limits {
+/** The most that a server takes on, per caller and in total. */
+export interface ServerLimits {
   /**
    * Bytes of a POST's body.
    *
@@ -22,7 +22,7 @@ export interface Limits {
    */
   readonly callsMax: number
   /**
-   * Streams of news at once.
+   * Event streams at once.
    *
    * @default 10_000
    */
@@ -34,7 +34,7 @@ export interface Limits {
    */
   readonly connectionsMax: number
   /**
-   * Claims whose session is remembered, for news; the oldest are forgotten first.
+   * Claims whose session is remembered, for notifications; the oldest are forgotten first.
    *
    * @default 100_000
    */
@@ -71,7 +71,7 @@ export interface Limits {
   readonly drainWithinMs: number
 }
 
-const defaults: Limits = {
+const defaults: ServerLimits = {
   bodyBytesMax: 1_048_576,
   requestsPerCallMax: 1000,
   callsMax: 1000,
@@ -86,7 +86,7 @@ const defaults: Limits = {
 }
 
 /** The limits with defaults filled in. @internal */
-export function resolveLimits(given: Partial<Limits> = {}): Limits {
+export function resolveLimits(given: Partial<ServerLimits> = {}): ServerLimits {
   checkOptions(given, defaults, 'limits')
   for (const [name, value] of Object.entries(given)) {
     if (value === undefined) continue
@@ -94,5 +94,5 @@ export function resolveLimits(given: Partial<Limits> = {}): Limits {
     if (Number.isInteger(value) && value >= 1 && value <= 2_147_483_647) continue
     throw new LeaseholdError('INVALID', `The limit ${name} is ${String(value)}. Use a whole number from 1 on.`)
   }
-  return withDefaults<Partial<Limits>>(defaults, given) as Limits
+  return withDefaults<Partial<ServerLimits>>(defaults, given) as ServerLimits
 }

@@ -1,15 +1,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { LeaseholdError } from '../../core/errors.ts'
 import { type AllowedOrigins, checkHost } from '../auth/origins.ts'
-import type { Answer, Call, Grant, Route } from '../contract/call.ts'
-import type { Limits } from '../contract/limits.ts'
+import type { Answer, Call, Principal, Route } from '../contract/call.ts'
+import type { ServerLimits } from '../contract/limits.ts'
 import { forbidden, invalid, HttpError } from '../contract/http-error.ts'
-import { everything, nothing, type TokenBook } from '../auth/tokens.ts'
+import { anybody, nobody, type TokenBook } from '../auth/tokens.ts'
 
 /** What decides whether a call is let in. */
 export interface AccessPolicy {
   readonly router: Router
-  readonly limits: Limits
+  readonly limits: ServerLimits
   /** Undefined: no tokens are asked for, as only this machine can call. */
   readonly tokens: TokenBook | undefined
   /** Whose pages may call, from a browser. */
@@ -19,12 +19,12 @@ export interface AccessPolicy {
 /** A call that has been let in as far as its route. */
 export interface AuthorizedCall {
   readonly route: Route
-  readonly grant: Grant
+  readonly principal: Principal
   readonly query: URLSearchParams
 }
 
 /** Finds the route of a request and whether it may take it. Refuses otherwise. */
-export function enter(request: IncomingMessage, { router, limits, tokens }: AccessPolicy): AuthorizedCall {
+export function authorize(request: IncomingMessage, { router, limits, tokens }: AccessPolicy): AuthorizedCall {
   if (tokens === undefined) checkHost(request.headers.host)
   const url = request.url ?? ''
   if (url.length > limits.urlLengthMax) {
@@ -33,30 +33,30 @@ export function enter(request: IncomingMessage, { router, limits, tokens }: Acce
   const split = url.indexOf('?')
   const route = router.find(request.method ?? '', split < 0 ? url : url.slice(0, split))
   const query = new URLSearchParams(split < 0 ? '' : url.slice(split + 1))
-  return { route, query, grant: admitted(route, request.headers.authorization, tokens) }
+  return { route, query, principal: admitted(route, request.headers.authorization, tokens) }
 }
 
 /** Reads the rest of the request and has the route answer it. */
 export async function carryOut(
   request: IncomingMessage,
   response: ServerResponse,
-  { route, grant, query }: AuthorizedCall,
-  limits: Limits,
+  { route, principal, query }: AuthorizedCall,
+  limits: ServerLimits,
 ): Promise<Answer> {
   const gone = new AbortController()
   response.once('close', () => gone.abort())
   const body = route.method === 'POST' ? await readBody(request, limits) : undefined
-  const call: Call = { grant, headers: request.headers, query, body, signal: gone.signal }
+  const call: Call = { principal, headers: request.headers, query, body, signal: gone.signal }
   return route.handle(call)
 }
 
-function admitted({ right }: Route, authorization: string | undefined, tokens: TokenBook | undefined): Grant {
-  if (tokens === undefined) return everything
-  if (right === 'anybody') return nothing
-  const grant = tokens.find(authorization)
-  if (grant === undefined) throw unauthorized(authorization)
-  if (right === 'token' || grant.rights.has(right)) return grant
-  throw forbidden(`The token ${JSON.stringify(grant.name)} lacks the right '${right}'.`)
+function admitted({ right }: Route, authorization: string | undefined, tokens: TokenBook | undefined): Principal {
+  if (tokens === undefined) return anybody
+  if (right === 'anybody') return nobody
+  const principal = tokens.find(authorization)
+  if (principal === undefined) throw unauthorized(authorization)
+  if (right === 'token' || principal.rights.has(right)) return principal
+  throw forbidden(`The token ${JSON.stringify(principal.name)} lacks the right '${right}'.`)
 }
 
 function unauthorized(authorization: string | undefined): HttpError {
@@ -101,7 +101,7 @@ function refuse(status: number, message: string, headers: Readonly<Record<string
 }
 
 /** Reads the JSON that a POST came with, up to the limits of size and time. */
-export async function readBody(request: IncomingMessage, limits: Limits): Promise<unknown> {
+export async function readBody(request: IncomingMessage, limits: ServerLimits): Promise<unknown> {
   const type = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase()
   // A page of another site can make a browser send any other type without asking first.
   if (type !== 'application/json') throw invalid('A POST needs the header Content-Type: application/json.', 415, 'body')
@@ -113,7 +113,7 @@ export async function readBody(request: IncomingMessage, limits: Limits): Promis
   }
 }
 
-function readBytes(request: IncomingMessage, { bodyBytesMax, bodyWithinMs }: Limits): Promise<Buffer> {
+function readBytes(request: IncomingMessage, { bodyBytesMax, bodyWithinMs }: ServerLimits): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const pieces: Buffer[] = []
     let length = 0

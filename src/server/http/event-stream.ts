@@ -1,7 +1,7 @@
 import type { ServerResponse } from 'node:http'
-import type { EventSource } from '../contract/call.ts'
+import type { EventFeed } from '../contract/call.ts'
 
-/** So much may wait to be read: whoever is slower than that is cut off, as news are hints and memory is not. */
+/** The most that may wait to be read. A slower caller is cut off: notifications are hints, memory is finite. */
 const bufferedBytesMax = 262_144
 /** Proxies close what is silent for long. */
 const commentEveryMs = 15_000
@@ -23,13 +23,13 @@ export class EventStream {
   }
 
   /** Called once. Throws what the source throws; the response is to be destroyed then. */
-  start(source: EventSource): void {
-    // Out at once: the caller sees that it is being told.
+  start(source: EventFeed): void {
+    // Written at once, so that the caller sees that the stream is open.
     this.#write(':\n\n')
     const send = (event: string, data: unknown): void =>
       this.#write(`event: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
     const attached = source.attach(send, () => this.end())
-    // It may have said more than anybody reads already.
+    // The feed may already have sent more than the caller reads, which closed the stream.
     if (this.#open) this.#source = attached
     else attached[Symbol.dispose]()
   }

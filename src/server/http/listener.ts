@@ -6,9 +6,9 @@ import type { Logger } from '../../api/client/logger.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 import type { Answer } from '../contract/call.ts'
 import { EventStream } from './event-stream.ts'
-import { carryOut, enter, type AccessPolicy, type AuthorizedCall } from './dispatch.ts'
+import { carryOut, authorize, type AccessPolicy, type AuthorizedCall } from './dispatch.ts'
 import type { ServerMetrics } from '../store/metrics.ts'
-import { internalFault, invalid, HttpError, refusalOf, tooMuch } from '../contract/http-error.ts'
+import { internalFault, invalid, HttpError, httpErrorOf, tooMuch } from '../contract/http-error.ts'
 import { type Duplex, Readable } from 'node:stream'
 
 /** Certificate and key, as PEM. */
@@ -24,10 +24,18 @@ const headBytesMax = 16_384
 /** How long the last answers may take to be read. */
 const lastBytesWithinMs = 100
 
+/** What a listener is made of. @internal */
+export interface HttpListenerOptions {
+  readonly accessPolicy: AccessPolicy
+  readonly tls: TlsOptions | undefined
+  readonly metrics: ServerMetrics
+  readonly logger: Logger | undefined
+}
+
 /** The sockets: takes calls in, has them answered, and drains. @internal */
-export class Listener {
+export class HttpListener {
   /** May be replaced while calls come in. */
-  door: AccessPolicy
+  accessPolicy: AccessPolicy
   readonly #server: Server
   readonly #scheme: 'http' | 'https'
   readonly #metrics: ServerMetrics
@@ -37,12 +45,12 @@ export class Listener {
   #draining: (() => void) | undefined
   #isDraining = false
 
-  constructor(door: AccessPolicy, tls: TlsOptions | undefined, metrics: ServerMetrics, logger: Logger | undefined) {
-    this.door = door
+  constructor({ accessPolicy, tls, metrics, logger }: HttpListenerOptions) {
+    this.accessPolicy = accessPolicy
     this.#metrics = metrics
     this.#logger = logger
     this.#scheme = tls === undefined ? 'http' : 'https'
-    const { headersWithinMs, bodyWithinMs, connectionsMax } = door.limits
+    const { headersWithinMs, bodyWithinMs, connectionsMax } = accessPolicy.limits
     const options = {
       keepAlive: true,
       noDelay: true,
@@ -51,7 +59,7 @@ export class Listener {
       // A body that is slow is answered by us; this is for those who do not even read that.
       requestTimeout: headersWithinMs + 2 * bodyWithinMs,
       connectionsCheckingInterval: Math.min(1000, headersWithinMs),
-      maxHeaderSize: Math.max(headBytesMax, 2 * door.limits.urlLengthMax),
+      maxHeaderSize: Math.max(headBytesMax, 2 * accessPolicy.limits.urlLengthMax),
     }
     const onRequest = (request: IncomingMessage, response: ServerResponse): void =>
       void this.#onRequest(request, response)
@@ -94,7 +102,7 @@ export class Listener {
     clearTimeout(timer)
   }
 
-  /** Ends every stream: whoever may listen comes back. */
+  /** Ends every stream: callers whose token is still good reconnect. */
   endStreams(): void {
     for (const stream of this.#streams) stream.end()
   }
@@ -118,11 +126,11 @@ export class Listener {
     let route = 'none'
     let answer: Answer
     try {
-      const preflight = this.door.origins.preflight(request)
+      const preflight = this.accessPolicy.origins.preflight(request)
       if (preflight === undefined) {
-        const entered = this.#enter(request)
-        route = entered.route.path
-        answer = await carryOut(request, response, entered, this.door.limits)
+        const authorized = this.#authorize(request)
+        route = authorized.route.path
+        answer = await carryOut(request, response, authorized, this.accessPolicy.limits)
         this.#refuseStream(answer, response)
       } else answer = preflight
     } catch (error) {
@@ -139,7 +147,7 @@ export class Listener {
     if (this.#metrics.callsUnderWay === 0) this.#draining?.()
   }
 
-  #enter(request: IncomingMessage): AuthorizedCall {
+  #authorize(request: IncomingMessage): AuthorizedCall {
     if (this.#isDraining) {
       const message = 'This server is closing. Try again: another may have taken its place.'
       throw new HttpError(
@@ -148,23 +156,23 @@ export class Listener {
         new LeaseholdError('UNAVAILABLE', message, { reason: 'draining', retryAfterMs }),
       )
     }
-    const entered = enter(request, this.door)
-    const { callsMax } = this.door.limits
-    const isTooMuch = this.#metrics.callsUnderWay > callsMax && entered.route.always !== true
+    const authorized = authorize(request, this.accessPolicy)
+    const { callsMax } = this.accessPolicy.limits
+    const isTooMuch = this.#metrics.callsUnderWay > callsMax && authorized.route.always !== true
     if (isTooMuch) throw tooMuch(`${callsMax} calls are under way.`, retryAfterMs)
-    return entered
+    return authorized
   }
 
   #refuseStream({ body }: Answer, response: ServerResponse): void {
     if (typeof body === 'string') return
-    const { streamsMax } = this.door.limits
+    const { streamsMax } = this.accessPolicy.limits
     if (this.#streams.size >= streamsMax) throw tooMuch(`There are ${streamsMax} streams already.`, retryAfterMs)
-    // It stands behind other answers on its connection, and nobody would tell us when that is gone.
+    // A pipelined stream has no socket yet, so we would not learn when its connection is gone.
     if (response.socket === null) throw invalid('A stream needs a connection of its own.', 400, 'limit')
   }
 
   #failed(error: unknown, route: string): Answer {
-    const refusal = refusalOf(error)
+    const refusal = httpErrorOf(error)
     if (refusal !== undefined) {
       this.#metrics.refused(refusal.why)
       return refusal.answer
@@ -181,11 +189,11 @@ export class Listener {
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
       ...headers,
-      ...this.door.origins.headersFor(request),
+      ...this.accessPolicy.origins.headersFor(request),
       ...(isLast && { connection: 'close' }),
       ...(typeof body === 'string' && status !== 204 && { 'content-length': Buffer.byteLength(body) }),
     })
-    if (typeof body === 'string') return writeAnswer(response, body, this.door.limits.readWithinMs)
+    if (typeof body === 'string') return writeAnswer(response, body, this.accessPolicy.limits.readWithinMs)
     const stream = new EventStream(response, () => {
       this.#streams.delete(stream)
       this.#metrics.streamsUnderWay = this.#streams.size
@@ -210,7 +218,7 @@ function secureServer(
   // Node takes what is empty for what is absent, and would serve without a certificate.
   if (options.cert.length === 0 || options.key.length === 0) throw unusable('one of them is empty')
   try {
-    // Before the server: Bun tells of what is no certificate only when it listens, and Deno not at all.
+    // Checked before the server is made: Bun reports a bad certificate only when it listens, Deno never.
     if (!new X509Certificate(options.cert).checkPrivateKey(createPrivateKey(options.key)))
       throw new Error('they differ')
     return createHttps(options, onRequest)

@@ -1,37 +1,37 @@
 import type { Environment, Timer } from '../../core/time/environment.ts'
-import type { AuditEntry, ChangeDocument, PaceDocument, TotalsDocument } from '../../dashboard/documents.ts'
-import type { EventSource, Grant } from '../contract/call.ts'
+import type { AuditEntry, ChangeDocument, RatesDocument, TotalsDocument } from '../../dashboard/documents.ts'
+import type { EventFeed, Principal } from '../contract/call.ts'
 import { namespaceOf } from '../auth/rights.ts'
 import type { StoreAccess } from '../store/store-facade.ts'
-import { changesBetween, paceOf, renewalsBetween, totalsOf, lookAt, type Look } from './changes.ts'
+import { changesBetween, ratesOf, renewalsBetween, totalsOf, readSnapshot, type StoreSnapshot } from './changes.ts'
 
 type Send = (event: string, data: unknown) => void
 
 interface Watcher {
-  readonly grant: Grant
+  readonly principal: Principal
   readonly send: Send
-  /** What it was last told, so that nothing is told twice. */
+  /** The totals last sent, so that nothing is sent twice. */
   totals: string
   isStoreUp: boolean | undefined
 }
 
-/** What was seen since the look before. */
-interface NotifiedClaim {
+/** What changed since the snapshot before. */
+interface SeenChanges {
   readonly changes: readonly ChangeDocument[]
   /** By key. Absent: the store does not count them. */
   readonly renewals: ReadonlyMap<string, number> | undefined
 }
 
-/** What there is of a look for all who watch with one token. */
+/** What all watchers with one token see of a snapshot. */
 interface View {
   readonly changes: readonly ChangeDocument[]
-  readonly pace: PaceDocument
+  readonly rates: RatesDocument
   readonly totals: TotalsDocument
   /** The totals as text, to compare them. */
   readonly text: string
 }
 
-/** What looks are made with. */
+/** What a watch needs. */
 export interface ChangeWatchOptions {
   readonly store: Pick<StoreAccess, 'list' | 'supports'>
   readonly environment: Environment
@@ -39,43 +39,43 @@ export interface ChangeWatchOptions {
   readonly evicted: (key: string, fence: number) => AuditEntry | undefined
 }
 
-const noChanges: NotifiedClaim = { changes: [], renewals: undefined }
-const lookEveryMs = 1000
-/** Changes told of one look: a stream that is not read as fast would be cut off. */
+const noChanges: SeenChanges = { changes: [], renewals: undefined }
+const readEveryMs = 1000
+/** Changes sent after one snapshot: a stream that is read more slowly would be cut off. */
 const changesSentMax = 100
-/** Looking takes at most a fifth of the store's time. */
-const restPerLook = 4
+/** Reading takes at most a fifth of the store's time. */
+const restPerRead = 4
 
-/** Looks at the store once a second while anybody watches, one look for all, and tells each what it may see. */
+/** Reads the store once a second while anybody watches, once for all watchers, and sends each what it may see. */
 export class ChangeWatch {
   readonly #store: ChangeWatchOptions['store']
   readonly #environment: Environment
   readonly #evicted: ChangeWatchOptions['evicted']
   readonly #everyMs: number
   readonly #watchers = new Set<Watcher>()
-  /** The last look that was answered. */
-  #before: Look | undefined
+  /** The last snapshot. */
+  #before: StoreSnapshot | undefined
   #isStoreUp = false
   #timer: Timer | undefined
-  #looking = false
+  #reading = false
 
   constructor({ store, environment, evicted }: ChangeWatchOptions) {
     this.#store = store
     this.#environment = environment
     this.#evicted = evicted
-    this.#everyMs = Math.max(lookEveryMs, expensiveStoreMs(store))
+    this.#everyMs = Math.max(readEveryMs, expensiveStoreMs(store))
   }
 
-  /** The events of one watcher: `totals`, `change`, `more` (changes that are not told), `pace` and `store`. */
-  source(grant: Grant): EventSource {
-    return { attach: (send) => this.#attach({ grant, send, totals: '', isStoreUp: undefined }) }
+  /** The events of one watcher: `totals`, `change`, `more` (how many changes were not sent), `rates` and `store`. */
+  source(principal: Principal): EventFeed {
+    return { attach: (send) => this.#attach({ principal, send, totals: '', isStoreUp: undefined }) }
   }
 
   #attach(watcher: Watcher): Disposable {
     this.#watchers.add(watcher)
-    // Who comes later is told what was seen last: however many come, the store is asked no more often.
+    // A later watcher gets the last snapshot: more watchers cause no more reads.
     if (this.#before === undefined) this.#wakeIn(0)
-    else notifyWatcher(watcher, this.#isStoreUp ? viewOf(this.#before, watcher.grant, noChanges) : undefined)
+    else notifyWatcher(watcher, this.#isStoreUp ? viewOf(this.#before, watcher.principal, noChanges) : undefined)
     return { [Symbol.dispose]: () => this.#detach(watcher) }
   }
 
@@ -87,44 +87,44 @@ export class ChangeWatch {
   }
 
   #wakeIn(delayMs: number): void {
-    if (this.#looking) return
+    if (this.#reading) return
     this.#timer?.cancel()
-    this.#timer = this.#environment.timer(delayMs, () => void this.#lookAndRest())
+    this.#timer = this.#environment.timer(delayMs, () => void this.#readAndRest())
   }
 
-  async #lookAndRest(): Promise<void> {
-    this.#looking = true
+  async #readAndRest(): Promise<void> {
+    this.#reading = true
     const startedAt = this.#environment.now()
-    const look = await lookAt(this.#store).catch(() => undefined)
-    this.#looking = false
+    const snapshot = await readSnapshot(this.#store).catch(() => undefined)
+    this.#reading = false
     if (this.#watchers.size === 0) return
-    this.#publish(look)
-    this.#wakeIn(Math.max(this.#everyMs, restPerLook * (this.#environment.now() - startedAt)))
+    this.#publish(snapshot)
+    this.#wakeIn(Math.max(this.#everyMs, restPerRead * (this.#environment.now() - startedAt)))
   }
 
-  /** Undefined: the store did not answer. What it had before is kept, and compared when it answers again. */
-  #publish(look: Look | undefined): void {
+  /** Undefined: the store did not answer. The snapshot before is kept, and compared when it answers again. */
+  #publish(snapshot: StoreSnapshot | undefined): void {
     const changes =
-      look === undefined || this.#before === undefined ? noChanges : this.#changesBetween(this.#before, look)
-    this.#before = look ?? this.#before
-    this.#isStoreUp = look !== undefined
-    // Once a token, however many watch with it: nobody is served meanwhile.
-    const views = new Map<Grant, View | undefined>()
+      snapshot === undefined || this.#before === undefined ? noChanges : this.#changesBetween(this.#before, snapshot)
+    this.#before = snapshot ?? this.#before
+    this.#isStoreUp = snapshot !== undefined
+    // Once for each token, however many watch with it: this blocks the event loop.
+    const views = new Map<Principal, View | undefined>()
     for (const watcher of this.#watchers) {
-      const { grant } = watcher
-      if (!views.has(grant)) views.set(grant, look && viewOf(look, grant, changes))
-      notifyWatcher(watcher, views.get(grant))
+      const { principal } = watcher
+      if (!views.has(principal)) views.set(principal, snapshot && viewOf(snapshot, principal, changes))
+      notifyWatcher(watcher, views.get(principal))
     }
   }
 
-  #changesBetween(before: Look, look: Look): NotifiedClaim {
+  #changesBetween(before: StoreSnapshot, snapshot: StoreSnapshot): SeenChanges {
     const at = new Date(this.#environment.wall()).toISOString()
-    const changes = changesBetween(before, look, at).map((change) => this.#withEviction(change))
+    const changes = changesBetween(before, snapshot, at).map((change) => this.#withEviction(change))
     const isCounted = this.#store.supports.renewals !== false
-    return { changes, renewals: isCounted ? renewalsBetween(before, look) : undefined }
+    return { changes, renewals: isCounted ? renewalsBetween(before, snapshot) : undefined }
   }
 
-  /** What was evicted here was not released, although it looks so. */
+  /** A claim evicted by this server looks released in the snapshot: report it as lost. */
   #withEviction(change: ChangeDocument): ChangeDocument {
     if (change.kind !== 'released') return change
     const entry = this.#evicted(change.key, change.fence)
@@ -132,18 +132,18 @@ export class ChangeWatch {
   }
 }
 
-/** Where asking is expensive, as with GitHub, no oftener than somebody asks who has waited long. 0 elsewhere. */
+/** Where reading is expensive, as with GitHub: the longest pause of a waiter there. 0 elsewhere. */
 export function expensiveStoreMs({ supports }: Pick<StoreAccess, 'supports'>): number {
   return supports.pollingDefault?.maxMs ?? 0
 }
 
-function viewOf(look: Look, grant: Grant, { changes, renewals }: NotifiedClaim): View {
-  const isSeen = (key: string): boolean => grant.covers(namespaceOf(key))
+function viewOf(snapshot: StoreSnapshot, principal: Principal, { changes, renewals }: SeenChanges): View {
+  const isSeen = (key: string): boolean => principal.covers(namespaceOf(key))
   const seen = changes.filter(({ key }) => isSeen(key))
-  const totals = totalsOf(look, isSeen)
+  const totals = totalsOf(snapshot, isSeen)
   return {
     changes: seen,
-    pace: paceOf(seen, renewals, isSeen),
+    rates: ratesOf(seen, renewals, isSeen),
     totals,
     text: JSON.stringify(totals),
   }
@@ -156,10 +156,10 @@ function notifyWatcher(watcher: Watcher, view: View | undefined): void {
   if (watcher.isStoreUp !== isStoreUp) send('store', { up: isStoreUp })
   watcher.isStoreUp = isStoreUp
   if (view === undefined) return
-  const { changes, pace, totals, text } = view
+  const { changes, rates, totals, text } = view
   for (const change of changes.slice(0, changesSentMax)) send('change', change)
   if (changes.length > changesSentMax) send('more', { changes: changes.length - changesSentMax })
-  if (Object.values(pace).some((count) => count > 0)) send('pace', pace)
+  if (Object.values(rates).some((count) => count > 0)) send('rates', rates)
   if (text !== watcher.totals) send('totals', totals)
   watcher.totals = text
 }

@@ -1,18 +1,18 @@
 import type { ListedClaim, ListedKey, LockDriver } from '../../core/contract/driver.ts'
 import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
-import type { ChangeDocument, ChangeKind, PaceDocument, TotalsDocument } from '../../dashboard/documents.ts'
+import type { ChangeDocument, ChangeKind, RatesDocument, TotalsDocument } from '../../dashboard/documents.ts'
 import { namespaceOf } from '../auth/rights.ts'
-import { runnerView } from './lock-documents.ts'
+import { runnerDocument } from './lock-documents.ts'
 
-/** A change, and what it is a change of. */
-interface Change {
+/** A change of one claim. */
+interface SeenChange {
   readonly kind: ChangeKind
   readonly claim: ListedClaim
   readonly detail?: string
 }
 
-/** What has happened between two looks. What came and went in between is not seen. */
-export function changesBetween(before: Look, after: Look, at: string): readonly ChangeDocument[] {
+/** What happened between two snapshots. Claims that came and went in between are not seen. */
+export function changesBetween(before: StoreSnapshot, after: StoreSnapshot, at: string): readonly ChangeDocument[] {
   const earlier = new Map(before.keys.map((listed) => [listed.key, listed]))
   const later = new Map(after.keys.map((listed) => [listed.key, listed]))
   const isWhole = !before.truncated && !after.truncated
@@ -20,45 +20,45 @@ export function changesBetween(before: Look, after: Look, at: string): readonly 
   for (const key of new Set([...earlier.keys(), ...later.keys()])) {
     const was = earlier.get(key)
     const is = later.get(key)
-    // Of what was not read both times, nobody knows whether it came or was only beyond the end of the look.
+    // A key that only one of two truncated snapshots holds may have been beyond the end of the other.
     if (!isWhole && (was === undefined || is === undefined)) continue
     for (const change of changesOf(was, before.now, is, after.now)) changes.push(describeChange(key, change, at))
   }
   return changes
 }
 
-/** Those who ended come first, then those whom that let in. */
+/** Claims that ended come first, then those they made room for. */
 function changesOf(
   was: ListedKey | undefined,
   wasNow: number,
   is: ListedKey | undefined,
   isNow: number,
-): readonly Change[] {
+): readonly SeenChange[] {
   const before = byIdentity(was)
   const after = byIdentity(is)
   const ended = [...before]
     .filter(([identity]) => !after.has(identity))
     .flatMap(([, claim]) => endOf(claim, wasNow, isNow))
-  const begun = [...after].flatMap(([identity, claim]) => lockChangesOf(before.get(identity), wasNow, claim, isNow))
+  const begun = [...after].flatMap(([identity, claim]) => claimChangesOf(before.get(identity), wasNow, claim, isNow))
   return [...ended, ...begun]
 }
 
-function endOf(claim: ListedClaim, wasNow: number, isNow: number): readonly Change[] {
+function endOf(claim: ListedClaim, wasNow: number, isNow: number): readonly SeenChange[] {
   if (claim.state === 'waiting') return [{ kind: 'left', claim }]
-  // Told when it was seen to be over.
+  // Its expiry was reported before.
   if (wasNow >= claim.expiresAt) return []
   if (isNow >= claim.expiresAt) return [{ kind: 'lost', claim, detail: 'expired' }]
   return [{ kind: 'released', claim }]
 }
 
-function lockChangesOf(
+function claimChangesOf(
   was: ListedClaim | undefined,
   wasNow: number,
   is: ListedClaim,
   isNow: number,
-): readonly Change[] {
+): readonly SeenChange[] {
   if (is.state === 'waiting') return was === undefined ? [{ kind: 'queued', claim: is }] : []
-  const changes: Change[] = was?.state === 'held' ? [] : [{ kind: 'granted', claim: is }]
+  const changes: SeenChange[] = was?.state === 'held' ? [] : [{ kind: 'granted', claim: is }]
   if (is.leaving !== undefined && was?.leaving === undefined) {
     changes.push({ kind: 'leaving', claim: is, detail: is.leaving })
   }
@@ -71,12 +71,12 @@ function byIdentity(listed: ListedKey | undefined): ReadonlyMap<string, ListedCl
   return new Map((listed?.claims ?? []).map((claim) => [identityOf(claim), claim]))
 }
 
-/** The same while it waits and when it holds. A store that hides ids is a server itself. */
+/** The same while the claim waits and when it holds. Ids are empty if the store is itself a server. */
 function identityOf({ id, enteredAt, runner }: ListedClaim): string {
   return id === '' ? JSON.stringify([runner.client, runner.owner ?? '', enteredAt]) : id
 }
 
-function describeChange(key: string, { kind, claim, detail }: Change, at: string): ChangeDocument {
+function describeChange(key: string, { kind, claim, detail }: SeenChange, at: string): ChangeDocument {
   return {
     kind,
     at,
@@ -84,13 +84,13 @@ function describeChange(key: string, { kind, claim, detail }: Change, at: string
     scope: describeScope({ key: splitStoreKey(key)?.scopeKey ?? key, range: claim.range }),
     key,
     fence: claim.fence,
-    runner: runnerView(claim.runner),
+    runner: runnerDocument(claim.runner),
     detail,
   }
 }
 
-/** How often each key's claims were renewed between two looks. */
-export function renewalsBetween(before: Look, after: Look): ReadonlyMap<string, number> {
+/** How often each key's claims were renewed between two snapshots. */
+export function renewalsBetween(before: StoreSnapshot, after: StoreSnapshot): ReadonlyMap<string, number> {
   const earlier = new Map(before.keys.map((listed) => [listed.key, byIdentity(listed)]))
   const renewals = new Map<string, number>()
   for (const { key, claims } of after.keys) {
@@ -102,12 +102,12 @@ export function renewalsBetween(before: Look, after: Look): ReadonlyMap<string, 
   return renewals
 }
 
-/** How much that was, of changes and renewals that one may see. Without renewals: the store does not count them. */
-export function paceOf(
+/** Counts changes and renewals of the keys that `isSeen`. Without renewals: the store does not count them. */
+export function ratesOf(
   changes: readonly ChangeDocument[],
   renewals: ReadonlyMap<string, number> | undefined,
   isSeen: (key: string) => boolean,
-): PaceDocument {
+): RatesDocument {
   const count = (kind: ChangeKind): number => changes.filter((change) => change.kind === kind).length
   const seen = renewals && [...renewals].filter(([key]) => isSeen(key)).map(([, times]) => times)
   return {
@@ -119,7 +119,7 @@ export function paceOf(
 }
 
 /** How many there are among the keys that `isSeen`. */
-export function totalsOf({ now, keys, truncated }: Look, isSeen: (key: string) => boolean): TotalsDocument {
+export function totalsOf({ now, keys, truncated }: StoreSnapshot, isSeen: (key: string) => boolean): TotalsDocument {
   const seen = keys.filter(({ key }) => isSeen(key))
   const claims = seen.flatMap((listed) => listed.claims)
   const holders = claims.filter(({ state }) => state === 'held')
@@ -133,12 +133,12 @@ export function totalsOf({ now, keys, truncated }: Look, isSeen: (key: string) =
 }
 
 const keysPerRead = 1000
-/** Reads of one look: a store with more than ten thousand locks is not read whole every second. */
+/** Reads for one snapshot: a store with more than ten thousand locks is not read whole every second. */
 const readsMax = 10
 
-/** What a store holds, as far as one look goes. */
-export interface Look {
-  /** The store's clock at the end of the look. */
+/** What a store holds, up to the limit of one snapshot. */
+export interface StoreSnapshot {
+  /** The store's clock at the end of the reading. */
   readonly now: number
   readonly keys: readonly ListedKey[]
   /** There are more. */
@@ -146,7 +146,7 @@ export interface Look {
 }
 
 /** Reads the store's locks, all namespaces unless one is named. */
-export async function lookAt(driver: Pick<LockDriver, 'list'>, namespace?: string): Promise<Look> {
+export async function readSnapshot(driver: Pick<LockDriver, 'list'>, namespace?: string): Promise<StoreSnapshot> {
   const keys: ListedKey[] = []
   let after: string | undefined
   let now = 0

@@ -3,40 +3,43 @@ import type { ListedClaim, ListedKey, LockDriver } from '../../core/contract/dri
 import type { Environment } from '../../core/time/environment.ts'
 import { ownersOf } from '../../core/contract/owner-name.ts'
 import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
-import { findDeadlocks, statusInBoth, waitingClaims, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
+import { findDeadlocks, claimsInBoth, waitingClaims, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
 import type { CyclesDocument, OwnerDocument, WaitDocument } from '../../dashboard/documents.ts'
-import type { Grant } from '../contract/call.ts'
+import type { Principal } from '../contract/call.ts'
 import { namespaceOf } from '../auth/rights.ts'
-import { runnerView } from './lock-documents.ts'
-import { lookAt, type Look } from './changes.ts'
+import { runnerDocument } from './lock-documents.ts'
+import { readSnapshot, type StoreSnapshot } from './changes.ts'
 
-/** A cycle must stand for so long to be believed: a look is no single moment. */
-const secondLookMs = 100
-/** More than this nobody reads, and ten thousand waiters make many. */
+/** A cycle counts if it is in two snapshots this far apart: a snapshot takes several reads. */
+const secondReadMs = 100
+/** The most waits in a document: ten thousand waiters would make too many to read. */
 const waitsMax = 1000
 
-/** Who waits for whom now, of what the grant may see. */
+/** Who waits for whom now, of what the principal may see. */
 export async function readCycles(
   driver: Pick<LockDriver, 'list'>,
   environment: Pick<Environment, 'timer'>,
-  grant: Grant,
+  principal: Principal,
   namespace: string | undefined,
 ): Promise<CyclesDocument> {
-  const look = async (): Promise<Look> => {
-    const seen = await lookAt(driver, namespace)
-    return comparable({ ...seen, keys: seen.keys.filter(({ key }) => grant.covers(namespaceOf(key))) })
+  const snapshot = async (): Promise<StoreSnapshot> => {
+    const seen = await readSnapshot(driver, namespace)
+    return comparable({ ...seen, keys: seen.keys.filter(({ key }) => principal.covers(namespaceOf(key))) })
   }
-  const first = await look()
+  const first = await snapshot()
   if (findDeadlocks(first).length === 0) return describeWaits(first, [])
-  await new Promise<void>((resolve) => environment.timer(secondLookMs, resolve).keepAlive(true))
-  const second = await look()
-  const status = findDeadlocks({ now: second.now, keys: statusInBoth(first.keys, second.keys) })
+  await new Promise<void>((resolve) => environment.timer(secondReadMs, resolve).keepAlive(true))
+  const second = await snapshot()
+  const status = findDeadlocks({ now: second.now, keys: claimsInBoth(first.keys, second.keys) })
   const cycles = status.map(({ cycle }) => cycle)
   return describeWaits(second, cycles)
 }
 
-/** A look at the store as a graph of owners. */
-export function describeWaits(look: Look, deadlocks: readonly (readonly WaitingClaim[])[]): CyclesDocument {
+/** A snapshot of the store as a graph of owners. */
+export function describeWaits(
+  snapshot: StoreSnapshot,
+  deadlocks: readonly (readonly WaitingClaim[])[],
+): CyclesDocument {
   const owners = new Owners()
   const cycles = deadlocks.map((cycle) =>
     cycle.map(({ key, claim }) => ({ owner: owners.of(claim), key, scope: scopeText(key, claim) })),
@@ -46,16 +49,16 @@ export function describeWaits(look: Look, deadlocks: readonly (readonly WaitingC
       cycle.map(({ owner, key }, index) => wayName(owner, cycle[(index + 1) % cycle.length]?.owner ?? owner, key)),
     ),
   )
-  const waits = look.keys.flatMap((listed) => waitsOf(listed, look.now, owners, circular))
+  const waits = snapshot.keys.flatMap((listed) => waitsOf(listed, snapshot.now, owners, circular))
   // What matters most must not be cut off.
-  waits.sort((one, other) => Number(other.circular) - Number(one.circular))
+  waits.sort((left, right) => Number(right.circular) - Number(left.circular))
   const shown = waits.slice(0, waitsMax)
   const named = new Set([...cycles.flat().map(({ owner }) => owner), ...shown.flatMap(({ from, to }) => [from, to])])
   return {
     owners: owners.all.filter(({ id }) => named.has(id)),
     waits: shown,
     cycles,
-    truncated: look.truncated || waits.length > waitsMax,
+    truncated: snapshot.truncated || waits.length > waitsMax,
   }
 }
 
@@ -102,7 +105,7 @@ function scopeText(key: string, { range }: ListedClaim): string {
   return describeScope({ key: splitStoreKey(key)?.scopeKey ?? key, range })
 }
 
-/** Gives those who claim their names in one document. Bodies inside a body stand still together, so they are one. */
+/** Names the owners of one document. Nested bodies wait together, so they count as one owner. */
 class Owners {
   readonly #byName = new Map<string, OwnerDocument>()
   readonly #byClaim = new Map<ListedClaim, string>()
@@ -118,7 +121,7 @@ class Owners {
     const name = `${runner.client} ${outermost}`
     let owner = this.#byName.get(name)
     if (owner === undefined) {
-      owner = { id: `p${this.#byName.size + 1}`, owner: givenName(outermost), runner: runnerView(runner) }
+      owner = { id: `p${this.#byName.size + 1}`, owner: givenName(outermost), runner: runnerDocument(runner) }
       this.#byName.set(name, owner)
     }
     return owner.id
@@ -139,25 +142,25 @@ function givenName(owner: string): string | undefined {
   }
 }
 
-/** Pairs of claims that are compared for one look: more would take seconds, in which nobody is served. */
+/** Pairs of claims compared for one snapshot: more would block the event loop for seconds. */
 const pairsMax = 100_000
 
 /**
- * The look with as many waiters as can be compared with those in their way. Where there are too many, the ends of the
+ * The snapshot with as many waiters as can be compared with the claims before them. Where there are too many, the ends of the
  * most expensive queues are left out: a thousand readers and a thousand writers of one lock hide nobody else's cycle.
  */
-export function comparable(look: Look): Look {
-  const costs = new Map(look.keys.map((listed) => [listed, queueWithin(listed, Infinity).pairs]))
-  let left = pairsMax
-  if ([...costs.values()].reduce((sum, pairs) => sum + pairs, 0) <= left) return look
+export function comparable(snapshot: StoreSnapshot): StoreSnapshot {
+  const costs = new Map(snapshot.keys.map((listed) => [listed, queueWithin(listed, Infinity).pairs]))
+  let pairsLeft = pairsMax
+  if ([...costs.values()].reduce((sum, pairs) => sum + pairs, 0) <= pairsLeft) return snapshot
   const kept = new Map<ListedKey, ListedKey>()
-  const cheapFirst = look.keys.toSorted((one, other) => (costs.get(one) ?? 0) - (costs.get(other) ?? 0))
+  const cheapFirst = snapshot.keys.toSorted((left, right) => (costs.get(left) ?? 0) - (costs.get(right) ?? 0))
   for (const listed of cheapFirst) {
-    const { pairs, claims } = queueWithin(listed, left)
-    left -= pairs
+    const { pairs, claims } = queueWithin(listed, pairsLeft)
+    pairsLeft -= pairs
     kept.set(listed, { key: listed.key, claims })
   }
-  return { ...look, keys: look.keys.map((listed) => kept.get(listed) ?? listed), truncated: true }
+  return { ...snapshot, keys: snapshot.keys.map((listed) => kept.get(listed) ?? listed), truncated: true }
 }
 
 /** The holders of a key, and the first of its waiters: so many as make no more pairs than there may be. */
@@ -165,7 +168,7 @@ function queueWithin({ claims }: ListedKey, pairsLeft: number): { pairs: number;
   const holders = claims.filter(({ state }) => state === 'held')
   const kept: ListedClaim[] = [...holders]
   let pairs = 0
-  // As `waitingClaims` goes about it: those behind one that holds up everybody are compared with that one only.
+  // As in `waitingClaims`: claims behind one that holds up everybody are compared with that claim only.
   let ahead = 0
   for (const claim of claims) {
     if (claim.state === 'held') continue

@@ -2,16 +2,16 @@ import type { ListedClaim, ClaimStatus } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { controlCharacters, describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import type { AuditEntry } from '../../dashboard/documents.ts'
-import type { Grant } from '../contract/call.ts'
-import { Fields, wrong } from '../contract/fields.ts'
+import type { Principal } from '../contract/call.ts'
+import { checked, object, refined, text, whole } from '../../core/wire/schema.ts'
 import { requestBounds } from '../../core/contract/bounds.ts'
 import type { StoreAccess } from '../store/store-facade.ts'
 import { checkEvictable } from '../store/store-description.ts'
-import { runnerView } from './lock-documents.ts'
+import { runnerDocument } from './lock-documents.ts'
 import { checkCovered } from './locks.ts'
 import type { Logger } from '../../api/client/logger.ts'
 
-/** Whom to evict, and what to tell them. */
+/** Which holder to evict, and the reason it is given. */
 export interface Eviction {
   /** As the store has it: `NAMESPACE/named:NAME`. */
   readonly key: string
@@ -19,55 +19,68 @@ export interface Eviction {
   readonly reason: string
 }
 
-const evictionFields: ReadonlySet<string> = new Set(['key', 'fence', 'reason'] satisfies (keyof Eviction)[])
 const { keyBytesMax, reasonBytesMax, positive } = requestBounds
+
+/** The body of `POST /v1/evictions`. */
+export const evictionBody = object<Eviction>({
+  key: refined(text(keyBytesMax), (key) =>
+    splitStoreKey(key) === undefined ? 'must begin with a namespace, as GET /v1/locks has it' : undefined,
+  ),
+  reason: refined(text(reasonBytesMax), reasonFault),
+  fence: whole(positive),
+})
+
+function reasonFault(given: string): string | undefined {
+  const reason = given.trim()
+  if (reason === '') return 'must say something: it is told to the holder'
+  return controlCharacters.test(reason) ? 'must be one line' : undefined
+}
 
 /** Reads the body of `POST /v1/evictions`. */
 export function readEviction(body: unknown): Eviction {
-  const fields = new Fields(body, 'eviction', evictionFields)
-  const key = fields.text('key', keyBytesMax)
-  if (splitStoreKey(key) === undefined)
-    throw wrong('eviction.key', 'must begin with a namespace, as GET /v1/locks has it')
-  const reason = fields.text('reason', reasonBytesMax).trim()
-  if (reason === '') throw wrong('eviction.reason', 'must say something: it is told to the holder')
-  if (controlCharacters.test(reason)) throw wrong('eviction.reason', 'must be one line')
-  return { key, fence: fields.number('fence', positive), reason }
+  const eviction = checked(evictionBody, body, 'eviction')
+  return { ...eviction, reason: eviction.reason.trim() }
 }
 
-/** Ends one holder, writes that down, and says what became of it. */
-export async function evictHolder(
-  store: Pick<StoreAccess, 'list' | 'send' | 'supports'>,
-  environment: Pick<Environment, 'wall'>,
-  audit: Audit,
-  grant: Grant,
+/** What an eviction is carried out with. */
+export interface EvictionContext {
+  readonly store: Pick<StoreAccess, 'list' | 'send' | 'supports'>
+  readonly environment: Pick<Environment, 'wall'>
+  readonly audit: Audit
+}
+
+/** Ends one holder, writes that into the audit, and says what became of it. */
+export async function evictAndAudit(
+  context: EvictionContext,
+  principal: Principal,
   eviction: Eviction,
 ): Promise<AuditEntry> {
+  const { store, audit } = context
   const { key, fence } = eviction
-  checkCovered(grant, splitStoreKey(key)?.namespace ?? '')
+  checkCovered(principal, splitStoreKey(key)?.namespace ?? '')
   checkEvictable(store.supports, 'eviction')
   const page = await store.list({ key })
   const holder = page.keys[0]?.claims.find((claim) => claim.state === 'held' && claim.fence === fence)
   const result = holder === undefined ? 'not-held' : await resultOf(store, eviction)
-  return audit.record(entryOf(environment, grant, eviction, result, holder))
+  return audit.record(auditEntryOf(context, principal, eviction, { result, holder }))
 }
 
-/** An eviction for the audit. Of one that a client asked for, the holder is not known. */
-export function entryOf(
-  environment: Pick<Environment, 'wall'>,
-  grant: Grant,
+/** An eviction for the audit. If a client asked for it, the holder is not known. */
+export function auditEntryOf(
+  { environment }: Pick<EvictionContext, 'environment'>,
+  principal: Principal,
   { key, fence, reason }: Eviction,
-  result: AuditEntry['result'],
-  holder?: ListedClaim,
+  { result, holder }: { readonly result: AuditEntry['result']; readonly holder?: ListedClaim | undefined },
 ): AuditEntry {
   const { namespace = '', scopeKey = key } = splitStoreKey(key) ?? {}
   return {
     at: new Date(environment.wall()).toISOString(),
-    by: grant.name,
+    by: principal.name,
     namespace,
     scope: describeScope({ key: scopeKey, range: holder?.range }),
     key,
     fence,
-    runner: holder && runnerView(holder.runner),
+    runner: holder && runnerDocument(holder.runner),
     reason,
     result,
   }
@@ -78,16 +91,16 @@ async function resultOf(
   { key, fence, reason }: Eviction,
 ): Promise<AuditEntry['result']> {
   const [status] = await store.send([{ op: 'evict', key, fence, reason }])
-  return describeStatus(status)
+  return evictionResultOf(status)
 }
 
 /** What an eviction's answer means. */
-export function describeStatus(status: ClaimStatus | undefined): AuditEntry['result'] {
+export function evictionResultOf(status: ClaimStatus | undefined): AuditEntry['result'] {
   if (status?.state === 'absent') return status.reason === 'evicted' ? 'evicted' : 'not-held'
   return 'unknown'
 }
 
-/** Of each token, so that nobody can crowd out what others did. */
+/** Entries kept for each token, so that one token cannot crowd out the others. */
 const entriesMax = 1000
 
 /** The last evictions of this server's life, the newest first. The log has all of them. */
@@ -104,16 +117,16 @@ export class Audit {
     const own = this.#entries.filter(({ by }) => by === entry.by)
     if (own.length > entriesMax) this.#entries.splice(this.#entries.lastIndexOf(own.at(-1) as AuditEntry), 1)
     const { by, key, fence, reason, result } = entry
-    // A client's reason may have line breaks, and would look like another eviction in the log.
+    // A client's reason may have line breaks, which would pass for another eviction in the log.
     const line = JSON.stringify(reason).slice(1, -1)
     const message = `${by} evicts fence ${fence} of ${JSON.stringify(key)} (${result}): ${line}`
     this.#logger?.warn(message, { by, key, fence, reason, result })
     return entry
   }
 
-  /** Those in namespaces that the grant covers. */
-  seenBy(grant: Grant): readonly AuditEntry[] {
-    return this.#entries.filter(({ namespace }) => grant.covers(namespace))
+  /** Those in namespaces that the principal covers. */
+  seenBy(principal: Principal): readonly AuditEntry[] {
+    return this.#entries.filter(({ namespace }) => principal.covers(namespace))
   }
 
   /** The eviction that ended a claim, if one did. */

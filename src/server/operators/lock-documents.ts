@@ -7,13 +7,13 @@ import { namespaceOf } from '../auth/rights.ts'
 const labelLengthMax = 100
 
 /** A key as operators see it. `storeNow` is the store's clock when it was read, `wall` ours. */
-export function lockView(listed: ListedKey, storeNow: number, wall: number): OperatorsLock {
+export function lockDocument(listed: ListedKey, storeNow: number, wall: number): OperatorsLock {
   const { scope, key, holders, waiters } = lockInfo(listed, storeNow, wall)
-  const view = (claim: ClaimInfo): OperatorsClaim => claimView(claim, wall)
+  const view = (claim: ClaimInfo): OperatorsClaim => claimDocumentWithAges(claim, wall)
   return { namespace: namespaceOf(key), scope, key, holders: holders.map(view), waiters: waiters.map(view) }
 }
 
-function claimView(claim: ClaimInfo, wall: number): OperatorsClaim {
+function claimDocumentWithAges(claim: ClaimInfo, wall: number): OperatorsClaim {
   const ageMs = (date: Date): number => Math.max(0, Math.round(wall - date.getTime()))
   return {
     ...claimDocument(claim),
@@ -23,7 +23,7 @@ function claimView(claim: ClaimInfo, wall: number): OperatorsClaim {
 }
 
 /** Who it is, with no more of what it says about itself than people know it by. */
-export function runnerView({ id, host, pid, metadata }: Runner): RunnerDocument {
+export function runnerDocument({ id, host, pid, metadata }: Runner): RunnerDocument {
   const known = ['user', 'command'].flatMap((name) => {
     const value = metadata?.[name]
     return typeof value === 'string' ? [[name, value.slice(0, labelLengthMax)]] : []

@@ -2,17 +2,19 @@ import type { ListedKey, LockDriver } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { storeKey, checkNamespace } from '../../core/contract/scope.ts'
 import type { OperatorsLock, OperatorsLockPage } from '../../dashboard/documents.ts'
-import type { Grant } from '../contract/call.ts'
+import type { Principal } from '../contract/call.ts'
 import { namespaceOf } from '../auth/rights.ts'
-import { lockView } from './lock-documents.ts'
+import { lockDocument } from './lock-documents.ts'
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { LeaseholdError } from '../../core/errors.ts'
-import { forbidden, invalid } from '../contract/http-error.ts'
+import { forbidden } from '../contract/http-error.ts'
+import { readQuery } from '../contract/query.ts'
+import { anyText, choice, optional, text, whole, type Described, type Schema } from '../../core/wire/schema.ts'
 
 /** Reads of the store for one page: where a filter matches little, the page is short rather than late. */
 const readsMax = 10
 
-/** The locks a grant may see, page by page. */
+/** The locks a principal may see, page by page. */
 export class LockPages {
   readonly #driver: Pick<LockDriver, 'list'>
   readonly #environment: Pick<Environment, 'wall'>
@@ -23,21 +25,21 @@ export class LockPages {
     this.#environment = environment
   }
 
-  async read(grant: Grant, query: LockQuery): Promise<OperatorsLockPage> {
-    const { limit } = query
+  async read(principal: Principal, query: LockQuery): Promise<OperatorsLockPage> {
+    const { limit = limitDefault } = query
     const locks: OperatorsLock[] = []
     let { after, shown } = query.after === undefined ? nowhere : this.#cursors.open(query.after)
     for (let reads = 0; reads < readsMax; reads += 1) {
       const page = await this.#driver.list({
         ...prefixOf(query),
-        // Whoever filters reads on; a small page would mean many reads.
+        // With a filter several reads make a page: small ones would be many.
         limit: isFiltered(query) ? 1000 : limit,
         ...(after !== undefined && { after }),
       })
       const wall = this.#environment.wall()
       for (const listed of behind(page.keys, shown)) {
-        if (!grant.covers(namespaceOf(listed.key))) continue
-        const lock = lockView(listed, page.now, wall)
+        if (!principal.covers(namespaceOf(listed.key))) continue
+        const lock = lockDocument(listed, page.now, wall)
         if (!matches(lock, query)) continue
         if (locks.length === limit) return { locks, next: this.#cursors.seal({ after, shown: locks.at(-1)?.key }) }
         locks.push(lock)
@@ -72,7 +74,7 @@ function matches(lock: OperatorsLock, { prefix, name, state }: LockQuery): boole
   return state === undefined || isIn(lock, state)
 }
 
-function isIn({ holders, waiters }: OperatorsLock, state: LockState): boolean {
+function isIn({ holders, waiters }: OperatorsLock, state: NonNullable<LockQuery['state']>): boolean {
   switch (state) {
     case 'held':
       return holders.some((claim) => !claim.expired)
@@ -86,7 +88,7 @@ function isIn({ holders, waiters }: OperatorsLock, state: LockState): boolean {
 }
 
 /** Where a page ended: how the store says it, and which key of the store's next page was the last to be shown. */
-export interface Place {
+export interface PagePosition {
   readonly after: string | undefined
   readonly shown: string | undefined
 }
@@ -102,20 +104,20 @@ const tagBytes = 16
 export class Cursors {
   readonly #key = randomBytes(32)
 
-  seal({ after, shown }: Place): string {
+  seal({ after, shown }: PagePosition): string {
     const nonce = randomBytes(nonceBytes)
     const sealing = createCipheriv(cipher, this.#key, nonce)
     const sealed = Buffer.concat([sealing.update(JSON.stringify([after ?? null, shown ?? null])), sealing.final()])
     return Buffer.concat([nonce, sealing.getAuthTag(), sealed]).toString('base64url')
   }
 
-  open(cursor: string): Place {
+  open(cursor: string): PagePosition {
     const bytes = Buffer.from(cursor, 'base64url')
     try {
       const opening = createDecipheriv(cipher, this.#key, bytes.subarray(0, nonceBytes), { authTagLength: tagBytes })
       opening.setAuthTag(bytes.subarray(nonceBytes, nonceBytes + tagBytes))
-      const text = Buffer.concat([opening.update(bytes.subarray(nonceBytes + tagBytes)), opening.final()])
-      const [after, shown] = JSON.parse(String(text)) as [string | null, string | null]
+      const opened = Buffer.concat([opening.update(bytes.subarray(nonceBytes + tagBytes)), opening.final()])
+      const [after, shown] = JSON.parse(String(opened)) as [string | null, string | null]
       return { after: after ?? undefined, shown: shown ?? undefined }
     } catch {
       const advice = 'It may be older than the server. Begin without one.'
@@ -124,80 +126,51 @@ export class Cursors {
   }
 }
 
-/** How a lock may stand. */
-export const states = ['held', 'waited-for', 'expired', 'leaving'] as const
-export type LockState = (typeof states)[number]
+const limitDefault = 100
+const filterText = optional(text(512))
+
+/** The query of `GET /v1/cycles`. */
+export const namespaceQuery = { namespace: filterText }
+
+/** The query of `GET /v1/locks`. */
+export const locksQuery = {
+  ...namespaceQuery,
+  prefix: optional(described(text(512), 'What the name begins with.')),
+  name: optional(described(text(512), 'What is in the name, in capitals or not.')),
+  state: optional(choice('held', 'waited-for', 'expired', 'leaving')),
+  after: optional(described(anyText, 'What the page before gave as next.')),
+  limit: optional(whole({ least: 1, most: 1000 })),
+}
 
 /** Which locks to show. */
-export interface LockQuery {
-  readonly namespace: string | undefined
-  /** What the name begins with. */
-  readonly prefix: string | undefined
-  /** What is in the name, in capitals or not. */
-  readonly name: string | undefined
-  readonly state: LockState | undefined
-  readonly after: string | undefined
-  readonly limit: number
-}
-
-const textLengthMax = 512
-const limitDefault = 100
-export const limitMax = 1000
-const known: ReadonlySet<string> = new Set(['namespace', 'prefix', 'name', 'state', 'after', 'limit'])
+export type LockQuery = Described<typeof locksQuery>
 
 /** Reads the query of `GET /v1/locks`. */
-export function lockQuery(query: URLSearchParams, grant: Grant): LockQuery {
-  checkNames(query, known)
-  const state = textOf(query, 'state')
-  if (state !== undefined && !isState(state)) throw invalid(`state is one of ${states.join(', ')}.`)
-  return {
-    namespace: namespaceParameter(query, grant),
-    prefix: textOf(query, 'prefix'),
-    name: textOf(query, 'name'),
-    state,
-    after: query.get('after') ?? undefined,
-    limit: limitOf(query),
-  }
+export function lockQuery(query: URLSearchParams, principal: Principal): LockQuery {
+  const read = readQuery(locksQuery, query, { emptyIsAbsent: true })
+  checkNamespaceCovered(principal, read.namespace)
+  return read
 }
 
-/** The namespace that is asked about, if one is: the grant must cover it. */
-export function namespaceParameter(query: URLSearchParams, grant: Grant): string | undefined {
-  const namespace = textOf(query, 'namespace')
-  if (namespace === undefined) return undefined
-  checkNamespace(namespace)
-  checkCovered(grant, namespace)
+/** The namespace that is asked about, if one is: the principal must cover it. */
+export function namespaceParameter(query: URLSearchParams, principal: Principal): string | undefined {
+  const { namespace } = readQuery(namespaceQuery, query, { emptyIsAbsent: true })
+  checkNamespaceCovered(principal, namespace)
   return namespace
 }
 
-/** Refuses what the grant's namespaces leave out. */
-export function checkCovered(grant: Grant, namespace: string): void {
-  if (grant.covers(namespace)) return
-  throw forbidden(`The token ${JSON.stringify(grant.name)} is not for the namespace ${JSON.stringify(namespace)}.`)
+function checkNamespaceCovered(principal: Principal, namespace: string | undefined): void {
+  if (namespace === undefined) return
+  checkNamespace(namespace)
+  checkCovered(principal, namespace)
 }
 
-/** Refuses a parameter that means nothing: a slip of the pen would otherwise show everything. */
-export function checkNames(query: URLSearchParams, names: ReadonlySet<string>): void {
-  const unknown = [...query.keys()].find((name) => !names.has(name))
-  if (unknown === undefined) return
-  const use = names.size === 0 ? 'There are none here.' : `Use ${[...names].join(', ')}.`
-  throw invalid(`There is no parameter ${JSON.stringify(unknown)}. ${use}`)
+/** Refuses what the principal's namespaces leave out. */
+export function checkCovered(principal: Principal, namespace: string): void {
+  if (principal.covers(namespace)) return
+  throw forbidden(`The token ${JSON.stringify(principal.name)} is not for the namespace ${JSON.stringify(namespace)}.`)
 }
 
-function limitOf(query: URLSearchParams): number {
-  const text = textOf(query, 'limit')
-  if (text === undefined) return limitDefault
-  const limit = Number(text)
-  if (Number.isInteger(limit) && limit >= 1 && limit <= limitMax) return limit
-  throw invalid(`limit is a whole number from 1 to ${limitMax}.`)
-}
-
-/** A parameter's text. An empty one is as good as none: forms send them so. */
-function textOf(query: URLSearchParams, name: string): string | undefined {
-  const text = query.get(name) ?? ''
-  if (text.length > textLengthMax) throw invalid(`${name} is longer than ${textLengthMax} characters.`)
-  return text === '' ? undefined : text
-}
-
-function isState(text: string): text is LockState {
-  return (states as readonly string[]).includes(text)
+function described<Value>(schema: Schema<Value>, description: string): Schema<Value> {
+  return { ...schema, description }
 }

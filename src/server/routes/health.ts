@@ -5,7 +5,7 @@ import { HttpError } from '../contract/http-error.ts'
 import { contentType, exposition } from '../../telemetry/exposition.ts'
 import type { ServerMetrics } from '../store/metrics.ts'
 
-/** `GET /healthz`: for whoever decides where to send calls. A draining server refuses all calls, this one too. */
+/** `GET /healthz`: for load balancers. A draining server refuses this call like all others. */
 export function healthzRoute(health: Health): Route {
   return {
     method: 'GET',
@@ -30,7 +30,7 @@ export function healthzRoute(health: Health): Route {
 }
 
 /**
- * `GET /livez`: for whoever restarts a server that hangs. Does not ask the store: a restart would not bring a store back,
+ * `GET /livez`: for supervisors that restart a server that hangs. Does not ask the store: a restart would not bring a store back,
  * and would cost every client its stream.
  */
 export const livezRoute: Route = {
@@ -55,7 +55,7 @@ export function metricsRoute(metrics: ServerMetrics, health: Health): Route {
   return {
     method: 'GET',
     path: '/metrics',
-    right: 'look',
+    right: 'read',
     always: true,
     summary: "The server's counts, in the text format of Prometheus.",
     schema: { answer: { type: 'string' }, answerType: contentType },

@@ -1,9 +1,8 @@
 import { json, type Route, events } from '../contract/call.ts'
-import { storeSchema } from '../contract/schemas.ts'
 import type { StoreDescription } from '../store/store-description.ts'
 import type { StoreFacade } from '../store/store-facade.ts'
 import { invalid } from '../contract/http-error.ts'
-import { sessionHeader } from '../../core/wire/wire-protocol.ts'
+import { sessionHeader, storeReply } from '../../core/wire/replies.ts'
 import { sessionOf, type Sessions } from '../store/sessions.ts'
 
 /** `GET /v1/store`: what is behind this server. */
@@ -13,7 +12,7 @@ export function storeRoute(store: StoreFacade, description: StoreDescription): R
     path: '/v1/store',
     right: 'token',
     summary: 'Says what the store behind this server is and can do, and for how long it has kept its data.',
-    schema: { answer: storeSchema },
+    schema: { answer: storeReply },
     async handle() {
       const dataAgeMs = await store.dataAgeMs()
       // JSON has no Infinity: null stands for it. Absent: the store does not say.
@@ -29,16 +28,17 @@ export function notificationsRoute(sessions: Sessions): Route {
     method: 'GET',
     path: '/v1/notifications',
     right: 'lock',
-    summary: 'Tells a session, as server-sent events, how its claims stand when that changes without its asking.',
+    summary:
+      'Notifies a session, by server-sent events, when the status of one of its claims changes without its asking.',
     schema: {
       headers: { [sessionHeader]: { type: 'string' } },
       required: [sessionHeader],
       answer: { type: 'string' },
       answerType: 'text/event-stream',
     },
-    handle({ headers, grant }) {
-      const session = sessionOf(headers, grant)
-      if (session === undefined) throw invalid(`News is for a session. Send the header ${sessionHeader}.`)
+    handle({ headers, principal }) {
+      const session = sessionOf(headers, principal)
+      if (session === undefined) throw invalid(`Notifications are for a session. Send the header ${sessionHeader}.`)
       return events(sessions.stream(session))
     },
   }

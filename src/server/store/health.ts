@@ -5,15 +5,15 @@ import type { ServerMetrics } from './metrics.ts'
 import type { StoreAccess } from './store-facade.ts'
 
 const withinMs = 2000
-/** Anybody may ask: an answer serves all who ask within this time. */
+/** Health checks need no token: one answer serves all calls within this time. */
 const trustedMs = 1000
 
 /** Whether the store answers. */
 export class Health {
   readonly #store: StoreAccess
   readonly #metrics: ServerMetrics
-  readonly #looking = new SingleFlight(() => this.#look())
-  #lookedAt = -Infinity
+  readonly #checking = new SingleFlight(() => this.#check())
+  #checkedAt = -Infinity
   #up = true
 
   constructor(store: StoreAccess, metrics: ServerMetrics) {
@@ -23,17 +23,17 @@ export class Health {
 
   /** Never rejects. */
   async isUp(): Promise<boolean> {
-    return performance.now() - this.#lookedAt < trustedMs ? this.#up : this.#looking.opened()
+    return performance.now() - this.#checkedAt < trustedMs ? this.#up : this.#checking.opened()
   }
 
-  async #look(): Promise<boolean> {
+  async #check(): Promise<boolean> {
     try {
       await inTime(withinMs, this.#store.list({ key: 'leasehold/healthz', limit: 1 }), timedOut)
       this.#up = true
     } catch {
       this.#up = false
     }
-    this.#lookedAt = performance.now()
+    this.#checkedAt = performance.now()
     this.#metrics.storeUp = this.#up
     return this.#up
   }

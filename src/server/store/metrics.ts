@@ -1,6 +1,6 @@
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import type { Family } from '../../telemetry/exposition.ts'
-import type { RefusalReason } from '../contract/http-error.ts'
+import type { RejectReason } from '../contract/http-error.ts'
 
 interface CallCount {
   readonly route: string
@@ -23,7 +23,7 @@ export class ServerMetrics {
   storeUp = true
   readonly #calls = new Map<string, CallCount>()
   readonly #requests = new Map<string, RequestCount>()
-  readonly #refused = new Map<RefusalReason, number>()
+  readonly #refused = new Map<RejectReason, number>()
 
   /** A call has been answered, after so long. */
   callAnswered(route: string, status: number, seconds: number): void {
@@ -41,7 +41,7 @@ export class ServerMetrics {
     entry.count += 1
   }
 
-  refused(why: RefusalReason): void {
+  refused(why: RejectReason): void {
     this.#refused.set(why, (this.#refused.get(why) ?? 0) + 1)
   }
 
@@ -74,7 +74,7 @@ export class ServerMetrics {
         samples: [...this.#refused].map(([why, value]) => ({ labels: { why }, value })),
       },
       gauge('leasehold_server_calls_under_way', 'HTTP calls being answered.', this.callsUnderWay),
-      gauge('leasehold_server_streams_under_way', 'Streams of news being written.', this.streamsUnderWay),
+      gauge('leasehold_server_streams_under_way', 'Event streams being written.', this.streamsUnderWay),
       gauge('leasehold_server_store_up', 'Whether the store answered when last asked.', this.storeUp ? 1 : 0),
     ]
   }

@@ -1,14 +1,15 @@
 import type { Request, ClaimStatus, Notification } from '../../core/contract/driver.ts'
+import { claimName } from '../../core/contract/requests.ts'
 import type { Environment } from '../../core/time/environment.ts'
-import type { EventSource, Grant } from '../contract/call.ts'
+import type { EventFeed, Principal } from '../contract/call.ts'
 import type { IncomingHttpHeaders } from 'node:http'
-import { sessionHeader } from '../../core/wire/wire-protocol.ts'
+import { sessionHeader } from '../../core/wire/replies.ts'
 import { invalid } from '../contract/http-error.ts'
 
-/** A claim that somebody wants to hear of. */
+/** A claim whose session wants notifications. */
 interface Entry {
   readonly session: string
-  /** When nothing has been heard of it for two ttls. */
+  /** When the entry is forgotten: two ttls after the last request for the claim. */
   readonly until: number
 }
 
@@ -19,11 +20,11 @@ interface Stream {
   readonly end: () => void
 }
 
-/** How many of the oldest entries are looked at whenever one is made: more than one, so that they do not pile up. */
+/** How many of the oldest entries are checked whenever one is made: more than one, so that they do not pile up. */
 const looksPerEntry = 2
 
 /**
- * Which session sent a claim last, and the stream on which that session hears of it. All of it serves hints: a claim
+ * Which session sent a claim last, and the stream on which that session is notified. All of it serves hints: a claim
  * that is forgotten here asks again by itself.
  */
 export class Sessions {
@@ -43,7 +44,7 @@ export class Sessions {
     return this.#entries.size
   }
 
-  /** Takes in what is about to be sent: news may be quicker than its answer. */
+  /** Notes a request before it is sent: a notification may arrive before the answer. */
   sending(session: string, request: Request): void {
     if (request.op === 'claim') this.#note(session, placeOf(request.claim), request.claim.ttlMs)
     else if (request.op === 'renew') this.#note(session, placeOf(request), request.ttlMs)
@@ -74,10 +75,10 @@ export class Sessions {
   }
 
   /**
-   * The news of one session. A newer stream of the same session takes the place of an older one, which ends: its caller may be
+   * The notifications of one session. A newer stream of the same session takes the place of an older one, which ends: its caller may be
    * gone without a word, and would count as a stream for long.
    */
-  stream(session: string): EventSource {
+  stream(session: string): EventFeed {
     return {
       attach: (send, end) => {
         const stream: Stream = { send, end }
@@ -95,7 +96,7 @@ export class Sessions {
 
   #note(session: string, place: string, ttlMs: number): void {
     const now = this.#environment.now()
-    // Last in the order of the map: the first are those not heard of for longest.
+    // Last in the order of the map: the oldest entries come first.
     this.#entries.delete(place)
     this.#entries.set(place, { session, until: now + 2 * ttlMs })
     this.#forgetSome(now)
@@ -113,22 +114,20 @@ export class Sessions {
   }
 }
 
-/** Whether nothing more can happen to a claim. One that has expired may be in its grace yet, and be turned out. */
+/** Whether nothing more can happen to a claim. An expired claim may still be in its grace, and be evicted. */
 function isOver(status: ClaimStatus): boolean {
   return status.state === 'absent' && status.reason !== 'expired'
 }
 
-/** A claim's id is unguessable; with its key it is also unique. */
-function placeOf({ key, id }: { readonly key: string; readonly id: string }): string {
-  return `${id}\n${key}`
-}
+/** Names an entry: an id alone may be used with several keys. */
+const placeOf = claimName
 
-const form = /^[A-Za-z0-9_-]{22,64}$/
+const sessionForm = /^[A-Za-z0-9_-]{22,64}$/
 
 /** The session of a call, apart for each token; undefined if it names none. */
-export function sessionOf(headers: IncomingHttpHeaders, grant: Grant): string | undefined {
+export function sessionOf(headers: IncomingHttpHeaders, principal: Principal): string | undefined {
   const given = headers[sessionHeader.toLowerCase()]
   if (given === undefined) return undefined
-  if (typeof given === 'string' && form.test(given)) return `${grant.name} ${given}`
+  if (typeof given === 'string' && sessionForm.test(given)) return `${principal.name} ${given}`
   throw invalid(`${sessionHeader} must be 22 to 64 letters, digits, '_' or '-': 128 random bits.`)
 }

@@ -1,11 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { Supports, Request } from '../../core/contract/driver.ts'
-import { protocolVersion, storeHeader } from '../../core/wire/wire-protocol.ts'
-import type { Limits } from '../contract/limits.ts'
+import { protocolVersion, storeHeader } from '../../core/wire/replies.ts'
+import type { ServerLimits } from '../contract/limits.ts'
 import type { StoreAccess } from './store-facade.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { evictionFault, faultOf, type Fault } from '../../core/contract/limits.ts'
-import { wrong } from '../contract/fields.ts'
+import { evictionFault, limitFault, type RequestFault } from '../../core/contract/limits.ts'
 
 interface Described {
   readonly supports: Supports
@@ -19,10 +18,10 @@ interface Described {
  */
 export class StoreDescription {
   readonly #store: Pick<StoreAccess, 'name' | 'supports'>
-  readonly #limits: Limits
+  readonly #limits: ServerLimits
   #described: Described | undefined
 
-  constructor(store: Pick<StoreAccess, 'name' | 'supports'>, limits: Limits) {
+  constructor(store: Pick<StoreAccess, 'name' | 'supports'>, limits: ServerLimits) {
     this.#store = store
     this.#limits = limits
   }
@@ -64,7 +63,7 @@ function wireSupports(supports: Supports): object {
  * nothing of that, unless the store takes less than it did; others get to know.
  */
 export function unsupportedIn(request: Request, index: number, supports: Supports): LeaseholdError | undefined {
-  const fault = faultOf(request, supports)
+  const fault = limitFault(request, supports)
   return fault && refusalFor(`requests[${index}]`, fault)
 }
 
@@ -74,7 +73,7 @@ export function checkEvictable(supports: Supports, where: string): void {
   if (fault !== undefined) throw refusalFor(where, fault)
 }
 
-function refusalFor(where: string, fault: Fault): LeaseholdError {
-  if (fault.code === 'INVALID') return wrong(`${where}: ${fault.field}`, fault.what)
+function refusalFor(where: string, fault: RequestFault): LeaseholdError {
+  if (fault.code === 'INVALID') return new LeaseholdError('INVALID', `${where}: ${fault.field} ${fault.what}.`)
   return new LeaseholdError('UNSUPPORTED', `${where}: the store behind this server cannot do ${fault.what}.`)
 }

@@ -3,13 +3,13 @@ import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } f
 import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 import { requireLeaseLifetime } from '../../core/contract/supports.ts'
-import type { Grant } from '../contract/call.ts'
+import type { Principal } from '../contract/call.ts'
 import type { ServerMetrics } from './metrics.ts'
 import type { Sessions } from './sessions.ts'
 import type { Logger } from '../../api/client/logger.ts'
 
 /** What a server is called where a store is refused. @internal */
-export const composition = 'A server'
+export const compositionName = 'A server'
 
 /** The store as routes see it. */
 export interface StoreAccess {
@@ -19,25 +19,25 @@ export interface StoreAccess {
   list(query: ListQuery): Promise<KeyPage>
   /** Carries requests out, together with all others of this turn of the event loop. Never rejects. */
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]>
-  /** Hears of evictions that clients ask for, as `leasehold evict` does, for as long as the server lives. */
+  /** Listens for evictions that clients ask for, as `leasehold evict` does, for as long as the server lives. */
   onEviction(listener: (eviction: SeenEviction) => void): void
 }
 
 /** What a client asked for, by whose token, and what came of it. */
 export interface SeenEviction {
-  readonly grant: Grant
+  readonly principal: Principal
   readonly request: Extract<Request, { op: 'evict' }>
   readonly status: ClaimStatus
 }
 
-/** Who takes part in what passes the gate. @internal */
+/** What the facade works with. @internal */
 export interface StoreFacadeParts {
   readonly sessions: Sessions
   readonly metrics: ServerMetrics
   readonly faults: FaultLog
 }
 
-/** The one way from routes to the store: everything passes here, is counted, and told to the log when it fails. @internal */
+/** The one way from routes to the store: every request passes here, is counted, and is logged if it fails. @internal */
 export class StoreFacade implements StoreAccess {
   readonly #driver: LockDriver
   readonly #batcher: Batcher
@@ -72,7 +72,7 @@ export class StoreFacade implements StoreAccess {
     try {
       return await this.#driver.list(query)
     } catch (error) {
-      // A place to go on from may make no sense: its caller is told so.
+      // INVALID is the caller's fault, such as a bad `after`: not a failure of the store.
       if (!(error instanceof LeaseholdError && error.code === 'INVALID')) this.#faults.note(error)
       throw error
     }
@@ -99,7 +99,7 @@ export class StoreFacade implements StoreAccess {
     }
   }
 
-  /** As of {@link StoreAccess}; news of what is claimed or renewed goes to the session. */
+  /** As of {@link StoreAccess}; notifications of what is claimed or renewed go to the session. */
   send(requests: readonly Request[], session?: string): Promise<readonly ClaimStatus[]> {
     if (requests.length === 0) return Promise.resolve([])
     const refusal = this.#refusal()
@@ -126,7 +126,7 @@ export class StoreFacade implements StoreAccess {
   /** What stands for every answer if the store is no longer the kind that may be served: its driver may reconnect to another. */
   #refusal(): ClaimStatus | undefined {
     try {
-      requireLeaseLifetime(this.#driver, composition)
+      requireLeaseLifetime(this.#driver, compositionName)
       return undefined
     } catch (error) {
       this.#faults.note(error)
@@ -151,7 +151,7 @@ export class StoreFacade implements StoreAccess {
 /** A store that is gone fails every call: the log is for people. */
 const everyMs = 60_000
 
-/** Tells the log that the store fails: at once, and then once a minute with how often it has failed since. */
+/** Logs that the store fails: at once, and then once a minute with how often it has failed since. */
 export class FaultLog {
   readonly #logger: Logger | undefined
   readonly #environment: Pick<Environment, 'now'>
@@ -167,7 +167,7 @@ export class FaultLog {
     this.#since += 1
     const now = this.#environment.now()
     if (now - this.#toldAt < everyMs) return
-    const times = this.#since === 1 ? '' : ` (${this.#since} times since this was last told)`
+    const times = this.#since === 1 ? '' : ` (${this.#since} times since the last such line)`
     this.#logger?.warn(`the store failed: ${messageOf(error)}${times}`)
     this.#toldAt = now
     this.#since = 0

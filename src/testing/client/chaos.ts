@@ -1,10 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from '../vitest.ts'
-import { monotonicMs } from '../../core/time/environment.ts'
+import { monotonicMs } from '../../core/machine/machine-clock.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { checkHistory } from '../history.ts'
 import type { HistoryEvent } from '../history/event.ts'
-import type { Member } from './company.ts'
+import type { Member } from './client-group.ts'
 import type { ClientFact } from './fact.ts'
 
 /** At least so long, and on until enough has happened to show something. */
@@ -14,7 +14,7 @@ const enough = 20
 
 /** Everything at once. */
 export function chaos(fact: ClientFact): void {
-  fact('faults of every kind break no promise and throw nothing from a timer', async (company) => {
+  fact('faults of every kind break no promise and throw nothing from a timer', async (group) => {
     const thrown: unknown[] = []
     const note = (error: unknown) => void thrown.push(error)
     process.on('unhandledRejection', note)
@@ -22,7 +22,7 @@ export function chaos(fact: ClientFact): void {
     try {
       const events: HistoryEvent[] = []
       const members: Member[] = []
-      for (let index = 0; index < 4; index += 1) members.push(await company.member({ ttl: 400 }))
+      for (let index = 0; index < 4; index += 1) members.push(await group.member({ ttl: 400 }))
       for (const { driver } of members) {
         driver.plan = {
           reject: 0.05,

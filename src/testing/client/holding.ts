@@ -14,12 +14,12 @@ export function holding(fact: ClientFact): void {
     'whose requests hang': { hang: 1 },
   }
   for (const [title, plan] of Object.entries(cuts)) {
-    fact(`a holder ${title} is warned, then stopped, before the store lets go`, async (company) => {
-      const { locks, driver, told } = await company.member({ ttl })
+    fact(`a holder ${title} is warned, then stopped, before the store lets go`, async (group) => {
+      const { locks, driver, told } = await group.member({ ttl })
       const lease = await locks.acquire('lock')
       driver.plan = plan
       while (lease.held) {
-        const fences = (await company.claims()).map(({ fence }) => fence)
+        const fences = (await group.claims()).map(({ fence }) => fence)
         // Asked before and after: what was seen in between was seen while the lease was trusted.
         if (lease.held) expect(fences, 'the store keeps what its holder trusts').toEqual([lease.fence])
         await pause(5)
@@ -31,29 +31,29 @@ export function holding(fact: ClientFact): void {
     })
   }
 
-  fact('a holder whose renewals go through but go unanswered stops too', async (company) => {
-    const { locks, driver } = await company.member({ ttl })
+  fact('a holder whose renewals go through but go unanswered stops too', async (group) => {
+    const { locks, driver } = await group.member({ ttl })
     const lease = await locks.acquire('lock')
     driver.plan = { dropReply: 1 }
     await lost(lease)
-    expect(await company.claims()).toHaveLength(1)
+    expect(await group.claims()).toHaveLength(1)
   })
 
-  fact('a failed renewal is tried again while there is time, and ends nothing', async (company) => {
-    const { locks, driver, told } = await company.member({ ttl })
+  fact('a failed renewal is tried again while there is time, and ends nothing', async (group) => {
+    const { locks, driver, told } = await group.member({ ttl })
     const lease = await locks.acquire('lock')
     driver.plan = { reject: 1 }
-    await company.until(() => told.includes('renewal-failed'))
+    await group.until(() => told.includes('renewal-failed'))
     expect(told).not.toContain('renewed')
     driver.plan = {}
-    await company.until(() => told.includes('renewed'))
+    await group.until(() => told.includes('renewed'))
     await pause(ttl)
     expect(lease.held).toBe(true)
     expect(told).not.toContain('lost')
   })
 
-  fact('a lease is kept for many times its ttl', async (company) => {
-    const { locks, told } = await company.member({ ttl })
+  fact('a lease is kept for many times its ttl', async (group) => {
+    const { locks, told } = await group.member({ ttl })
     const lease = await locks.acquire('lock')
     await pause(3 * ttl)
     expect(lease.held).toBe(true)
@@ -61,8 +61,8 @@ export function holding(fact: ClientFact): void {
     expect(told).not.toContain('lost')
   })
 
-  fact('a process that was busy for longer than the ttl has lost, at its first look', async (company) => {
-    const { locks } = await company.member({ ttl: 500 })
+  fact('a process that was busy for longer than the ttl has lost, at its first look', async (group) => {
+    const { locks } = await group.member({ ttl: 500 })
     const lease = await locks.acquire('lock')
     const until = performance.now() + 600
     while (performance.now() < until) {
@@ -73,8 +73,8 @@ export function holding(fact: ClientFact): void {
     expect(lease.remainingMs).toBe(0)
   })
 
-  fact('who takes over has a higher fence, and the old holder can neither renew nor harm', async (company) => {
-    const [first, second] = [await company.member({ ttl: 1000 }), await company.member({ ttl: 10_000 })]
+  fact('who takes over has a higher fence, and the old holder can neither renew nor harm', async (group) => {
+    const [first, second] = [await group.member({ ttl: 1000 }), await group.member({ ttl: 10_000 })]
     const old = await first.locks.acquire('lock')
     first.driver.plan = { reject: 1 }
     const lease = await second.locks.acquire('lock', { wait: 20_000 })
@@ -84,15 +84,15 @@ export function holding(fact: ClientFact): void {
     await expect(old.renew()).rejects.toMatchObject({ code: expect.stringMatching(/^(NOT_HELD|LOST)$/) as string })
     await old.release()
     expect(lease.held).toBe(true)
-    expect((await company.claims()).map(({ fence }) => fence)).toEqual([lease.fence])
+    expect((await group.claims()).map(({ fence }) => fence)).toEqual([lease.fence])
   })
 
-  fact('closing lets go of all that is held', async (company) => {
-    const { locks } = await company.member({ ttl: 30_000 })
+  fact('closing lets go of all that is held', async (group) => {
+    const { locks } = await group.member({ ttl: 30_000 })
     for (const name of ['one', 'two', 'three']) await locks.acquire(name)
-    await company.expectClaims(3)
+    await group.expectClaims(3)
     await locks.close()
-    await company.expectClaims(0)
+    await group.expectClaims(0)
   })
 }
 

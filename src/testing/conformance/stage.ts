@@ -31,7 +31,7 @@ export interface Wish {
   readonly runner?: string
 }
 
-export type Held = Extract<ClaimStatus, { state: 'held' }>
+export type HeldStatus = Extract<ClaimStatus, { state: 'held' }>
 export type Waiting = Extract<ClaimStatus, { state: 'waiting' }>
 
 /** News a driver passed on, with the test's name of the claim. */
@@ -111,7 +111,7 @@ export class Stage {
   }
 
   /** Claims and expects to be granted. */
-  async hold(name: string, wish: Wish = {}): Promise<Held> {
+  async hold(name: string, wish: Wish = {}): Promise<HeldStatus> {
     return asHeld(name, await this.claim(name, wish))
   }
 
@@ -133,7 +133,7 @@ export class Stage {
     return this.ask(name, { op: 'claim', claim: this.#known(name).claim })
   }
 
-  async standsHeld(name: string): Promise<Held> {
+  async standsHeld(name: string): Promise<HeldStatus> {
     return asHeld(name, await this.status(name))
   }
 
@@ -288,9 +288,9 @@ function runnerCalled(name: string): Runner {
   return { id: `runner-${name}`, incarnation: `${name}-1`, host: 'stage', pid: 1, client: `client-${name}` }
 }
 
-function asHeld(name: string, status: ClaimStatus): Held {
+function asHeld(name: string, status: ClaimStatus): HeldStatus {
   expect(status, `${name} should hold`).toMatchObject({ state: 'held' })
-  return status as Held
+  return status as HeldStatus
 }
 
 function only(statuses: readonly ClaimStatus[]): ClaimStatus {

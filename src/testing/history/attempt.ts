@@ -1,21 +1,21 @@
-import type { HistoryEvent, Wanted } from './event.ts'
+import type { HistoryEvent, LoggedWish } from './event.ts'
 
 /** One call of acquire and what became of it. */
-export interface Attempt extends Wanted {
+export interface Attempt extends LoggedWish {
   readonly id: string
   readonly client: string
   readonly invokedAt: number
   /** Since when, at the latest, it has had the place in the queue in which it was granted. */
   readonly queuedAt: number | undefined
   /** Undefined: not granted, or nobody knows. */
-  readonly grant: Grant | undefined
+  readonly grant: LoggedGrant | undefined
   /** It came back without a lease. */
   readonly refused: boolean
   /** Its process was stopped, or killed, while the attempt was under way: it may have lost its place. */
   readonly disturbed: boolean
 }
 
-export interface Grant {
+export interface LoggedGrant {
   readonly fence: number
   readonly returnedAt: number
   /** Until when the lock was certainly held. Not after `returnedAt`: it was never certain. */

@@ -6,7 +6,7 @@ interface Timed {
 }
 
 /** What an acquire asks for, as far as the checker cares. */
-export interface Wanted {
+export interface LoggedWish {
   readonly key: string
   readonly mode: Mode
   readonly limit?: number | undefined
@@ -25,7 +25,7 @@ export interface Wanted {
  */
 export type HistoryEvent = Timed &
   (
-    | ({ readonly type: 'acquire'; readonly client: string; readonly attempt: string } & Wanted)
+    | ({ readonly type: 'acquire'; readonly client: string; readonly attempt: string } & LoggedWish)
     /** The store has said that the claim waits. Said again when the place was lost and taken anew. */
     | { readonly type: 'queued'; readonly attempt: string }
     /** The acquire returned a lease that its holder trusts until `deadline`. */

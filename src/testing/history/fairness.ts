@@ -1,7 +1,7 @@
 import { standsInTheWay } from '../../core/rule/conflict.ts'
 import { Kinds } from './kinds.ts'
 import type { Granted } from './overlap.ts'
-import { nameOf, type Violation } from './violation.ts'
+import { violationName, type Violation } from './violation.ts'
 
 /** Grants of one key out of turn: asked for after another claim of the same priority was known to wait, granted before. */
 export function findUnfair(grants: readonly Granted[], toleranceMs: number): Violation[] {
@@ -18,7 +18,7 @@ export function findUnfair(grants: readonly Granted[], toleranceMs: number): Vio
         kind: 'unfair',
         key: granted.key,
         attempts: [granted.id, overtaker.id],
-        message: `${nameOf(overtaker)} asked when ${nameOf(granted)} was waiting, and was granted first`,
+        message: `${violationName(overtaker)} asked when ${violationName(granted)} was waiting, and was granted first`,
       })
     }
     const kind = latest.of(granted, undefined)

@@ -2,7 +2,7 @@ import { excludes } from '../../core/rule/conflict.ts'
 import type { Attempt } from './attempt.ts'
 import { Kinds } from './kinds.ts'
 import type { Granted } from './overlap.ts'
-import { nameOf, type Violation } from './violation.ts'
+import { violationName, type Violation } from './violation.ts'
 
 /** Which claims of a key must have fences in order: all, or only those that exclude each other. */
 export type FencesOf = 'all' | 'conflicting'
@@ -86,7 +86,7 @@ function fault(kind: Violation['kind'], one: Granted, other: Granted, what: stri
     kind,
     key: one.key,
     attempts: [one.id, other.id],
-    message: `${nameOf(one)} and ${nameOf(other)} ${what}`,
+    message: `${violationName(one)} and ${violationName(other)} ${what}`,
   }
 }
 

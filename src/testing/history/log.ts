@@ -1,5 +1,5 @@
 import { closeSync, openSync, readFileSync, writeSync } from 'node:fs'
-import { monotonicMs } from '../../core/time/environment.ts'
+import { monotonicMs } from '../../core/machine/machine-clock.ts'
 import type { HistoryEvent } from './event.ts'
 
 /** An event whose time is filled in when it is written down. */

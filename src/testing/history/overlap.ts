@@ -1,9 +1,9 @@
 import { excludes, overlaps } from '../../core/rule/conflict.ts'
-import type { Attempt, Grant } from './attempt.ts'
-import { nameOf, type Violation } from './violation.ts'
+import type { Attempt, LoggedGrant } from './attempt.ts'
+import { violationName, type Violation } from './violation.ts'
 
 /** An attempt that was granted. */
-export type Granted = Attempt & { readonly grant: Grant }
+export type Granted = Attempt & { readonly grant: LoggedGrant }
 
 /**
  * Sweeps over the certain holds of one key in time. Only as many are looked at together as were held together, which in a
@@ -32,7 +32,7 @@ function overlapOf(one: Granted, other: Granted): Violation {
     kind: 'overlap',
     key: one.key,
     attempts: [one.id, other.id],
-    message: `${nameOf(one)} still held when ${nameOf(other)} was granted: together for ${lasted} ms`,
+    message: `${violationName(one)} still held when ${violationName(other)} was granted: together for ${lasted} ms`,
   }
 }
 
@@ -50,7 +50,7 @@ function crowdAround(hold: Granted, active: readonly Granted[]): Violation | und
       kind: 'overlap',
       key: hold.key,
       attempts: here.map(({ id }) => id),
-      message: `${here.length} held together where ${limit} may: ${here.map(nameOf).join(', ')}`,
+      message: `${here.length} held together where ${limit} may: ${here.map(violationName).join(', ')}`,
     }
   }
   return undefined

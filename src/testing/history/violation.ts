@@ -22,7 +22,7 @@ export interface Violation {
 }
 
 /** How a claim is named to people. @internal */
-export function nameOf(attempt: Attempt): string {
+export function violationName(attempt: Attempt): string {
   const { grant, client, mode, range } = attempt
   const where = range === undefined ? '' : ` of [${range.start}, ${range.end})`
   return `${client} (${mode}${where}, fence ${grant?.fence ?? 'none'}, attempt ${attempt.id})`

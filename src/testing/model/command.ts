@@ -26,18 +26,18 @@ export type Step =
   | { readonly op: 'evict'; readonly claim: number }
 
 /** One line of a script. */
-export type Command =
+export type ModelStep =
   | { readonly type: 'send'; readonly driver: 0 | 1; readonly steps: readonly Step[] }
   | { readonly type: 'pass'; readonly ticks: number }
   | { readonly type: 'list'; readonly key: number }
   | { readonly type: 'pages'; readonly limit: number }
 
 /** The script as a person would tell it: what a counterexample prints. */
-export function scriptOf(commands: readonly Command[]): string {
+export function scriptOf(commands: readonly ModelStep[]): string {
   return commands.map((command, index) => `${String(index + 1).padStart(3)}  ${line(command)}`).join('\n')
 }
 
-function line(command: Command): string {
+function line(command: ModelStep): string {
   switch (command.type) {
     case 'send':
       return `driver ${command.driver}: ${command.steps.map(stepText).join('; ')}`

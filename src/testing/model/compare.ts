@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { ListedClaim, ClaimStatus, Succession } from '../../core/contract/driver.ts'
 
 /** Compares what a driver says about one key with what the model says. Answers with the difference, if there is one. */
-export class Comparison {
+export class ModelComparison {
   readonly fences = new FenceMap()
   readonly #toleranceMs: number
   readonly #countsRenewals: boolean

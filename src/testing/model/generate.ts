@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import type { EvictRule, Mode, Supports } from '../../core/contract/driver.ts'
-import type { Command, Step, WishedClaim } from './command.ts'
+import type { ModelStep, Step, WishedClaim } from './command.ts'
 
 /** Few of each, so that claims meet. */
 const keyCount = 2
@@ -8,11 +8,11 @@ const claimCount = 9
 const runnerCount = 3
 
 /** Scripts that ask a store for nothing it does not support. */
-export function scripts(supports: Supports, commandsMax: number): fc.Arbitrary<Command[]> {
+export function scripts(supports: Supports, commandsMax: number): fc.Arbitrary<ModelStep[]> {
   return fc.array(command(supports), { minLength: 1, maxLength: commandsMax, size: 'max' })
 }
 
-function command(supports: Supports): fc.Arbitrary<Command> {
+function command(supports: Supports): fc.Arbitrary<ModelStep> {
   const driver = fc.constantFrom<0 | 1>(0, 1)
   const one = fc.record({ type: fc.constant('send'), driver, steps: fc.tuple(step(supports)) })
   const several = fc.array(step(supports), { minLength: 2, maxLength: 5 })

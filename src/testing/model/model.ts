@@ -27,7 +27,7 @@ export class Model {
   /** The claims of a key that are not over, as `list` shows them. */
   list(key: string): readonly ListedClaim[] {
     const state = this.#state(key)
-    return [...state.holders(), ...state.waiters()].map(listed).filter((claim) => !isOver(claim, this.now))
+    return [...state.holders(), ...state.waiters()].map(listed).filter((claim) => !isFinal(claim, this.now))
   }
 
   lastFence(key: string): number {
@@ -46,6 +46,6 @@ export class Model {
 }
 
 /** Whether a listed claim has ended, noticed or not. */
-export function isOver(claim: ListedClaim, now: number): boolean {
+export function isFinal(claim: ListedClaim, now: number): boolean {
   return now >= claim.expiresAt + (claim.state === 'held' ? claim.graceMs : 0)
 }

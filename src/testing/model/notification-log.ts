@@ -1,9 +1,9 @@
 import type { ClaimStatus, Notification } from '../../core/contract/driver.ts'
-import type { Comparison } from './compare.ts'
+import type { ModelComparison } from './compare.ts'
 import type { ModelNotification } from './model.ts'
 
 /** One piece of news as a driver's listener got it. */
-export interface ReceivedNotification {
+export interface LoggedNotification {
   readonly driver: number
   readonly key: string
   readonly id: string
@@ -15,7 +15,7 @@ export interface ReceivedNotification {
  * must be true and in order, though, and of the last that happened to a claim its owner must hear, unless it let go first.
  */
 export class NotificationLog {
-  readonly #received: ReceivedNotification[] = []
+  readonly #received: LoggedNotification[] = []
   readonly #gaps = new Set<number>()
   readonly #ownerOf: (id: string) => number
   /** How much news there had been when the owner of a claim let go. */
@@ -25,7 +25,7 @@ export class NotificationLog {
     this.#ownerOf = ownerOf
   }
 
-  note(received: ReceivedNotification): void {
+  note(received: LoggedNotification): void {
     // Others may overhear. Only what reaches the owner counts.
     if (received.driver === this.#ownerOf(received.id)) this.#received.push(received)
   }
@@ -56,7 +56,10 @@ export class NotificationLog {
   }
 
   /** Names news that is not true, or out of order. */
-  difference(expected: readonly ModelNotification[], comparisonOf: (key: string) => Comparison): string | undefined {
+  difference(
+    expected: readonly ModelNotification[],
+    comparisonOf: (key: string) => ModelComparison,
+  ): string | undefined {
     const toCome = new Map<string, ClaimStatus[]>()
     for (const { record, status } of expected) {
       const statuses = toCome.get(record.claim.id)

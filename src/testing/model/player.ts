@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Claim, KeyPage, ListedClaim, LockDriver, Request, Runner } from '../../core/contract/driver.ts'
 import type { Bench, Terms } from '../bench.ts'
-import { keyLetter, type Command, type Step, type WishedClaim } from './command.ts'
-import { Comparison } from './compare.ts'
-import { isOver, Model } from './model.ts'
+import { keyLetter, type ModelStep, type Step, type WishedClaim } from './command.ts'
+import { ModelComparison } from './compare.ts'
+import { isFinal, Model } from './model.ts'
 import { NotificationLog } from './notification-log.ts'
 
 /** More than a store mints in one script: a floor this far up is above every fence it can have given. */
@@ -27,7 +27,7 @@ export class Player {
   /** Begins every key and id of this script: many scripts share a store. */
   readonly #prefix: string
   readonly #model = new Model()
-  readonly #comparisons = new Map<string, Comparison>()
+  readonly #comparisons = new Map<string, ModelComparison>()
   readonly #claims = new Map<string, Claim>()
   readonly #notifications: NotificationLog
   readonly #startedAt = performance.now()
@@ -44,7 +44,7 @@ export class Player {
   }
 
   /** What went differently, or nothing. A script that a slow store can no longer time rightly ends early. */
-  async play(commands: readonly Command[]): Promise<string | undefined> {
+  async play(commands: readonly ModelStep[]): Promise<string | undefined> {
     const listening = this.#drivers.map((driver, index) =>
       driver.listen?.(
         (key, id, notification) => {
@@ -65,7 +65,7 @@ export class Player {
     }
   }
 
-  async #carryOut(command: Command): Promise<string | undefined> {
+  async #carryOut(command: ModelStep): Promise<string | undefined> {
     switch (command.type) {
       case 'send':
         return this.#send(command.driver, command.steps)
@@ -199,7 +199,7 @@ export class Player {
   /** Ended claims may be listed or not: they are left out on both sides. */
   #alive(page: KeyPage, key: string): readonly ListedClaim[] {
     const claims = page.keys.find((entry) => entry.key === key)?.claims ?? []
-    return claims.filter((claim) => !isOver(claim, page.now))
+    return claims.filter((claim) => !isFinal(claim, page.now))
   }
 
   // ---- news
@@ -234,10 +234,10 @@ export class Player {
     return Number(id.slice(this.#prefix.length).split('.')[0])
   }
 
-  #comparison(key: string): Comparison {
+  #comparison(key: string): ModelComparison {
     let comparison = this.#comparisons.get(key)
     if (comparison === undefined) {
-      comparison = new Comparison(this.#terms.toleranceMs, this.#sender(0).supports.renewals)
+      comparison = new ModelComparison(this.#terms.toleranceMs, this.#sender(0).supports.renewals)
       this.#comparisons.set(key, comparison)
     }
     return comparison

@@ -3,21 +3,21 @@ import type { PrimitiveFact } from './fact.ts'
 
 /** One leader, and who it is. */
 export function elections(fact: PrimitiveFact): void {
-  fact('a leader that resigns is replaced at once, one that falls silent within its ttl', [], async (company) => {
-    const [one, other] = [await company.member(), await company.member()]
+  fact('a leader that resigns is replaced at once, one that falls silent within its ttl', [], async (group) => {
+    const [one, other] = [await group.member(), await group.member()]
     const [first, second] = [one.locks.elect('boss', { ttl: 30_000 }), other.locks.elect('boss', { ttl: 3000 })]
     const told: string[] = []
     const third = one.locks.elect('boss', { ttl: 10_000, onElected: ({ held }) => void told.push(`elected ${held}`) })
     const term = await first.campaign()
     expect(await second.tryCampaign()).toBe(false)
     const succession = second.campaign()
-    await company.contended(other)
+    await group.contended(other)
     const resignedAt = performance.now()
     await first.resign()
     expect((await succession).fence).toBeGreaterThan(term.fence)
     expect(performance.now() - resignedAt).toBeLessThan(20_000)
     const campaign = third.campaign()
-    await company.contended(one)
+    await group.contended(one)
     expect(told).toEqual([])
     other.driver.plan = { reject: 1 }
     await campaign
@@ -27,8 +27,8 @@ export function elections(fact: PrimitiveFact): void {
     await second.resign()
   })
 
-  fact('observers see every change', [], async (company) => {
-    const [one, observer] = [await company.member({ ttl: 5000 }), await company.member()]
+  fact('observers see every change', [], async (group) => {
+    const [one, observer] = [await group.member({ ttl: 5000 }), await group.member()]
     const seen: (string | undefined)[] = []
     const terms: (number | undefined)[] = []
     const watching = (async () => {
@@ -39,10 +39,10 @@ export function elections(fact: PrimitiveFact): void {
         if (seen.length === 3) break
       }
     })()
-    await company.until(() => seen.length === 1)
+    await group.until(() => seen.length === 1)
     const election = one.locks.elect('boss')
     const { fence } = await election.campaign()
-    await company.until(() => seen.length === 2)
+    await group.until(() => seen.length === 2)
     await election.resign()
     await watching
     expect(seen).toEqual([undefined, one.locks.runner.client, undefined])

@@ -12,11 +12,11 @@ export async function settlesWithin(milliseconds: number, promise: Promise<unkno
 
 /** The code of the error a promise rejects with; undefined if it does not. */
 export async function codeOf(promise: Promise<unknown>): Promise<unknown> {
-  return ((await errorOf(promise)) as LeaseholdError | undefined)?.code
+  return ((await rejectionOf(promise)) as LeaseholdError | undefined)?.code
 }
 
 /** The error a promise rejects with. */
-export function errorOf(promise: Promise<unknown>): Promise<unknown> {
+export function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     () => undefined,
     (error: unknown) => error,

@@ -1,5 +1,5 @@
 import type { Supports } from '../../core/contract/driver.ts'
-import type { Company } from '../client/company.ts'
+import type { ClientGroup } from '../client/client-group.ts'
 
 type Ability =
   | 'shared'
@@ -15,12 +15,16 @@ type Ability =
   | 'handOff'
 
 /** What a store must have for a fact to be told of it, or must not: what it lacks it refuses. */
-export type Need = Ability | `no ${Ability}`
+export type PrimitiveNeed = Ability | `no ${Ability}`
 
 /** Registers one test of what is built on locks, titled as the fact it shows. */
-export type PrimitiveFact = (title: string, needs: readonly Need[], body: (company: Company) => Promise<void>) => void
+export type PrimitiveFact = (
+  title: string,
+  needs: readonly PrimitiveNeed[],
+  body: (group: ClientGroup) => Promise<void>,
+) => void
 
-export function isMet(need: Need, supports: Supports): boolean {
+export function hasAbility(need: PrimitiveNeed, supports: Supports): boolean {
   if (need.startsWith('no ')) return !has(need.slice('no '.length) as Ability, supports)
   return has(need as Ability, supports)
 }

@@ -6,8 +6,8 @@ import type { PrimitiveFact } from './fact.ts'
 
 /** Jobs that run once, tasks that run once at a time, and leases that change hands. */
 export function jobs(fact: PrimitiveFact): void {
-  fact('once runs on one of many machines, and keeps the others off for atLeast', ['handOff'], async (company) => {
-    const machines = [await company.member(), await company.member(), await company.member()]
+  fact('once runs on one of many machines, and keeps the others off for atLeast', ['handOff'], async (group) => {
+    const machines = [await group.member(), await group.member(), await group.member()]
     const options = { atMost: 30_000, atLeast: 3000 }
     const startedAt = performance.now()
     let runs = 0
@@ -17,13 +17,13 @@ export function jobs(fact: PrimitiveFact): void {
     }
     expect(await all()).toBe(1)
     expect(await all()).toBe(0)
-    await company.until(async () => (await all()) === 1)
+    await group.until(async () => (await all()) === 1)
     expect(performance.now() - startedAt).toBeGreaterThan(2900)
     expect(runs).toBe(2)
   })
 
-  fact('a store whose claims end with their client refuses once and hand-off', ['no handOff'], async (company) => {
-    const { locks } = await company.member()
+  fact('a store whose claims end with their client refuses once and hand-off', ['no handOff'], async (group) => {
+    const { locks } = await group.member()
     let runs = 0
     expect(await codeOf(locks.once('job', { atMost: 5000 }, () => (runs += 1)))).toBe('UNSUPPORTED')
     expect(runs).toBe(0)
@@ -32,11 +32,11 @@ export function jobs(fact: PrimitiveFact): void {
     expect(await codeOf(locks.resume(lease.toJSON()))).toBe('UNSUPPORTED')
     expect(lease.held).toBe(true)
     await lease.release()
-    await company.expectClaims(0)
+    await group.expectClaims(0)
   })
 
-  fact('a task is one worker’s, and goes to the next when that falls silent', [], async (company) => {
-    const [one, other] = [await company.member({ ttl: 3000 }), await company.member({ ttl: 5000 })]
+  fact('a task is one worker’s, and goes to the next when that falls silent', [], async (group) => {
+    const [one, other] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
     const task = (await one.locks.claim('queue', 'task')) as Task
     expect(await other.locks.claim('queue', 'task')).toMatchObject({
       state: 'taken',
@@ -45,7 +45,7 @@ export function jobs(fact: PrimitiveFact): void {
     await task.heartbeat()
     one.driver.plan = { reject: 1 }
     let again = task
-    await company.until(async () => {
+    await group.until(async () => {
       const claim = await other.locks.claim('queue', 'task')
       if (claim.state === 'claimed') again = claim
       return claim.state === 'claimed'
@@ -54,11 +54,11 @@ export function jobs(fact: PrimitiveFact): void {
     expect(task.signal.aborted).toBe(true)
     expect(await codeOf(task.complete())).toBe('NOT_HELD')
     await again.complete({ remember: 0 })
-    await company.expectClaims(0)
+    await group.expectClaims(0)
   })
 
-  fact('a completed task is told as such for as long as it is remembered', ['convert'], async (company) => {
-    const [one, other] = [await company.member({ ttl: 30_000 }), await company.member({ ttl: 30_000 })]
+  fact('a completed task is told as such for as long as it is remembered', ['convert'], async (group) => {
+    const [one, other] = [await group.member({ ttl: 30_000 }), await group.member({ ttl: 30_000 })]
     const task = (await one.locks.claim('queue', 'task')) as Task
     await task.complete({ remember: 3000 })
     await one.locks.close()
@@ -66,18 +66,18 @@ export function jobs(fact: PrimitiveFact): void {
       state: 'completed',
       by: { id: one.locks.runner.id },
     })
-    await company.until(async () => (await other.locks.claim('queue', 'task')).state === 'claimed')
+    await group.until(async () => (await other.locks.claim('queue', 'task')).state === 'claimed')
   })
 
-  fact('a store without conversions cannot remember what is completed', ['no convert'], async (company) => {
-    const { locks } = await company.member()
+  fact('a store without conversions cannot remember what is completed', ['no convert'], async (group) => {
+    const { locks } = await group.member()
     const task = (await locks.claim('queue', 'task')) as Task
     expect(await codeOf(task.complete())).toBe('UNSUPPORTED')
     expect(task.lease.held).toBe(true)
   })
 
-  fact('a lease handed off is never free in between, and lives on in other hands', ['handOff'], async (company) => {
-    const [one, other, third] = [await company.member(), await company.member(), await company.member()]
+  fact('a lease handed off is never free in between, and lives on in other hands', ['handOff'], async (group) => {
+    const [one, other, third] = [await group.member(), await group.member(), await group.member()]
     const lease = await one.locks.acquire('a', { ttl: 4000 })
     const proof = await lease.handOff()
     await one.locks.close()
@@ -88,18 +88,18 @@ export function jobs(fact: PrimitiveFact): void {
     expect(resumed.held).toBe(true)
     expect(await third.locks.tryAcquire('a')).toBeNull()
     expect(await resumed.release()).toEqual({ released: true })
-    await company.expectClaims(0)
+    await group.expectClaims(0)
   })
 
-  fact('a lease with progress is renewed while its holder gets on, and no longer', [], async (company) => {
-    const { locks } = await company.member({ ttl: 2500 })
+  fact('a lease with progress is renewed while its holder gets on, and no longer', [], async (group) => {
+    const { locks } = await group.member({ ttl: 2500 })
     const lease = await locks.acquire('a', { progress: 2000 })
     for (let round = 0; round < 15; round += 1) {
       await pause(200)
       lease.progress()
     }
     expect(lease.held).toBe(true)
-    await company.until(() => !lease.held)
+    await group.until(() => !lease.held)
     expect(await locks.tryAcquire('a', { wait: 20_000 })).not.toBeNull()
   })
 }

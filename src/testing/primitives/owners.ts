@@ -3,8 +3,8 @@ import type { AcquireOptions } from '../../api/options.ts'
 import type { Lease } from '../../api/lease.ts'
 import type { Locks } from '../../api/locks.ts'
 import type { LeaseholdError } from '../../core/errors.ts'
-import type { Company } from '../client/company.ts'
-import { errorOf, settlesWithin } from './eventually.ts'
+import type { ClientGroup } from '../client/client-group.ts'
+import { rejectionOf, settlesWithin } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 
 type Take = (locks: Locks, name: string, options: AcquireOptions) => Promise<Lease>
@@ -15,30 +15,30 @@ const write: Take = (locks, name, options) => locks.readWrite(name, options).wri
 
 /** Owners that enter again, wait for themselves, or for each other. */
 export function owners(fact: PrimitiveFact): void {
-  fact('an owner enters again with the same fence if it says so, and is told at once if not', [], async (company) => {
-    const { locks, driver } = await company.member({ ttl: 10_000 })
+  fact('an owner enters again with the same fence if it says so, and is told at once if not', [], async (group) => {
+    const { locks, driver } = await group.member({ ttl: 10_000 })
     await locks.run('a', async (outer) => {
       await locks.run('a', { reentrant: true }, (inner) => expect(inner.fence).toBe(outer.fence))
       // At once: without asking the store, which would not answer.
       driver.plan = { hang: 1 }
-      expect(await errorOf(locks.acquire('a'))).toMatchObject({ code: 'DEADLOCK' })
+      expect(await rejectionOf(locks.acquire('a'))).toMatchObject({ code: 'DEADLOCK' })
       driver.plan = {}
     })
-    await company.expectClaims(0)
+    await group.expectClaims(0)
   })
 
-  fact('a cycle of two is found, and costs one', ['queue'], (company) => cycle(company, [lock, lock]))
+  fact('a cycle of two is found, and costs one', ['queue'], (group) => cycle(group, [lock, lock]))
 
-  fact('a cycle of five locks, permits and writers is found, and costs one', ['queue', 'limit'], (company) =>
-    cycle(company, [lock, permit, write, lock, permit]),
+  fact('a cycle of five locks, permits and writers is found, and costs one', ['queue', 'limit'], (group) =>
+    cycle(group, [lock, permit, write, lock, permit]),
   )
 
-  fact('of a cycle the one of lowest priority gives way', ['queue', 'priority'], (company) =>
-    cycle(company, [lock, lock, lock], 1),
+  fact('of a cycle the one of lowest priority gives way', ['queue', 'priority'], (group) =>
+    cycle(group, [lock, lock, lock], 1),
   )
 
-  fact('siblings that wait for each other are not one owner', ['queue'], async (company) => {
-    const { locks } = await company.member({ ttl: 5000 })
+  fact('siblings that wait for each other are not one owner', ['queue'], async (group) => {
+    const { locks } = await group.member({ ttl: 5000 })
     const order: number[] = []
     await locks.run('a', () =>
       Promise.all(
@@ -54,11 +54,11 @@ export function owners(fact: PrimitiveFact): void {
 }
 
 /** Each takes one and asks for the next one's, in a client of its own. One must give way, and the rest get on. */
-async function cycle(company: Company, takes: readonly Take[], lowest?: number): Promise<void> {
+async function cycle(group: ClientGroup, takes: readonly Take[], lowest?: number): Promise<void> {
   const held: Lease[] = []
   const asks: (() => Promise<Lease>)[] = []
   for (const [index, take] of takes.entries()) {
-    const { locks } = await company.member({ ttl: 30_000 })
+    const { locks } = await group.member({ ttl: 30_000 })
     const options: AcquireOptions = {
       owner: 'one',
       ...(lowest !== undefined && { priority: index === lowest ? 0 : 1 }),

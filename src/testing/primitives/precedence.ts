@@ -1,9 +1,9 @@
 import { expect } from '../vitest.ts'
 import type { AcquireOptions } from '../../api/options.ts'
 import { codeOf, settlesWithin } from './eventually.ts'
-import type { Need, PrimitiveFact } from './fact.ts'
+import type { PrimitiveNeed, PrimitiveFact } from './fact.ts'
 
-const terms: readonly (readonly [Need, AcquireOptions])[] = [
+const terms: readonly (readonly [PrimitiveNeed, AcquireOptions])[] = [
   ['no priority', { priority: 'high' }],
   ['no preempt', { onConflict: 'preempt' }],
   ['no maxHold', { maxHold: 1000 }],
@@ -13,33 +13,33 @@ const terms: readonly (readonly [Need, AcquireOptions])[] = [
 /** Who goes first, who must leave, and when. */
 export function precedence(fact: PrimitiveFact): void {
   for (const [need, options] of terms) {
-    fact(`a store with ${need} refuses ${Object.keys(options).join()}`, [need], async (company) => {
-      const { locks } = await company.member()
+    fact(`a store with ${need} refuses ${Object.keys(options).join()}`, [need], async (group) => {
+      const { locks } = await group.member()
       expect(await codeOf(locks.acquire('a', options))).toBe('UNSUPPORTED')
-      await company.expectClaims(0)
+      await group.expectClaims(0)
     })
   }
 
-  fact('a store that can evict nobody refuses evict', ['no evict'], async (company) => {
-    const { locks } = await company.member()
+  fact('a store that can evict nobody refuses evict', ['no evict'], async (group) => {
+    const { locks } = await group.member()
     await using lease = await locks.acquire('a')
     expect(await codeOf(locks.evict('a', { reason: 'stuck' }))).toBe('UNSUPPORTED')
     expect(lease.held).toBe(true)
   })
 
-  fact('who is evicted loses the lock at once, and is told', ['evict'], async (company) => {
-    const [one, other] = [await company.member({ ttl: 6000 }), await company.member({ ttl: 6000 })]
+  fact('who is evicted loses the lock at once, and is told', ['evict'], async (group) => {
+    const [one, other] = [await group.member({ ttl: 6000 }), await group.member({ ttl: 6000 })]
     const lease = await one.locks.acquire('a')
     expect(await other.locks.evict('a', { reason: 'stuck', fence: lease.fence + 1 })).toBe(0)
     expect(await other.locks.evict('a', { reason: 'stuck', fence: lease.fence })).toBe(1)
     const next = await other.locks.acquire('a', { wait: 20_000 })
     expect(next.fence).toBeGreaterThan(lease.fence)
-    await company.until(() => !lease.held)
+    await group.until(() => !lease.held)
     expect(lease.loss).toMatchObject({ code: 'LOST' })
   })
 
-  fact('a claim of higher priority goes first', ['priority', 'queue'], async (company) => {
-    const { locks } = await company.member({ ttl: 5000 })
+  fact('a claim of higher priority goes first', ['priority', 'queue'], async (group) => {
+    const { locks } = await group.member({ ttl: 5000 })
     const first = await locks.acquire('a')
     const order: string[] = []
     const take = async (priority: 'low' | 'normal' | 'high') => {
@@ -49,7 +49,7 @@ export function precedence(fact: PrimitiveFact): void {
     const turns: Promise<void>[] = []
     for (const [index, priority] of (['low', 'normal', 'high'] as const).entries()) {
       turns.push(take(priority))
-      await company.expectClaims(index + 2)
+      await group.expectClaims(index + 2)
     }
     await first.release()
     await Promise.all(turns)
@@ -59,8 +59,8 @@ export function precedence(fact: PrimitiveFact): void {
   fact(
     'preempt tells the holder to leave, with the time left, and takes over on its release',
     ['preempt', 'queue'],
-    async (company) => {
-      const [one, other] = [await company.member({ ttl: 10_000 }), await company.member({ ttl: 10_000 })]
+    async (group) => {
+      const [one, other] = [await group.member({ ttl: 10_000 }), await group.member({ ttl: 10_000 })]
       const lease = await one.locks.acquire('a')
       const leaving = new Promise<number>((resolve) =>
         one.locks.on('leaving', ({ remainingMs }) => resolve(remainingMs)),
@@ -76,35 +76,31 @@ export function precedence(fact: PrimitiveFact): void {
     },
   )
 
-  fact(
-    'preempt stops renewals: who does not leave is out when its lease ends',
-    ['preempt', 'queue'],
-    async (company) => {
-      const [one, other] = [await company.member({ ttl: 1500 }), await company.member({ ttl: 10_000 })]
-      const lease = await one.locks.acquire('a')
-      const urgent = await other.locks.acquire('a', { priority: 'high', onConflict: 'preempt', wait: 20_000 })
-      expect(lease.held).toBe(false)
-      expect(lease.loss).toMatchObject({ code: 'LOST' })
-      expect(urgent.held).toBe(true)
-    },
-  )
+  fact('preempt stops renewals: who does not leave is out when its lease ends', ['preempt', 'queue'], async (group) => {
+    const [one, other] = [await group.member({ ttl: 1500 }), await group.member({ ttl: 10_000 })]
+    const lease = await one.locks.acquire('a')
+    const urgent = await other.locks.acquire('a', { priority: 'high', onConflict: 'preempt', wait: 20_000 })
+    expect(lease.held).toBe(false)
+    expect(lease.loss).toMatchObject({ code: 'LOST' })
+    expect(urgent.held).toBe(true)
+  })
 
-  fact('the longest hold ends a lease that keeps renewing', ['maxHold'], async (company) => {
-    const { locks, told } = await company.member({ ttl: 2500 })
+  fact('the longest hold ends a lease that keeps renewing', ['maxHold'], async (group) => {
+    const { locks, told } = await group.member({ ttl: 2500 })
     const startedAt = performance.now()
     const lease = await locks.acquire('a', { maxHold: 5000 })
-    await company.until(() => !lease.held)
+    await group.until(() => !lease.held)
     expect(performance.now() - startedAt).toBeGreaterThan(4500)
     expect(told).toContain('renewed')
-    await company.until(() => told.includes('lost'))
+    await group.until(() => told.includes('lost'))
     expect(await locks.tryAcquire('a', { wait: 20_000 })).not.toBeNull()
   })
 
-  fact('grace delays the takeover after an unclean end, and only then', ['grace', 'queue'], async (company) => {
-    const [one, other] = [await company.member({ ttl: 10_000 }), await company.member({ ttl: 10_000 })]
+  fact('grace delays the takeover after an unclean end, and only then', ['grace', 'queue'], async (group) => {
+    const [one, other] = [await group.member({ ttl: 10_000 }), await group.member({ ttl: 10_000 })]
     const clean = await one.locks.acquire('a', { grace: 600_000 })
     const next = other.locks.acquire('a')
-    await company.expectClaims(2)
+    await group.expectClaims(2)
     await clean.release()
     const second = await next
     await second.release()

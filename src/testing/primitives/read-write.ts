@@ -1,15 +1,15 @@
 import { expect } from '../vitest.ts'
-import { codeOf, errorOf, settlesWithin } from './eventually.ts'
+import { codeOf, rejectionOf, settlesWithin } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 
 /** Many readers or one writer, and changing from one to the other. */
 export function readWrite(fact: PrimitiveFact): void {
-  fact('readers share, and a writer is alone', ['shared'], async (company) => {
-    const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+  fact('readers share, and a writer is alone', ['shared'], async (group) => {
+    const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
     const readers = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
     expect(await one.locks.readWrite('a').tryWrite()).toBeNull()
     const writing = other.locks.readWrite('a').write()
-    await company.contended(other)
+    await group.contended(other)
     for (const reader of readers) await reader.release()
     const writer = await writing
     expect(await one.locks.readWrite('a').tryRead()).toBeNull()
@@ -17,29 +17,29 @@ export function readWrite(fact: PrimitiveFact): void {
     expect(await one.locks.readWrite('a').tryRead()).not.toBeNull()
   })
 
-  fact('a store without shared locks refuses readers, and lets writers in', ['no shared'], async (company) => {
-    const { locks } = await company.member()
+  fact('a store without shared locks refuses readers, and lets writers in', ['no shared'], async (group) => {
+    const { locks } = await group.member()
     expect(await codeOf(locks.readWrite('a').read())).toBe('UNSUPPORTED')
     expect(await codeOf(locks.readWrite('a').tryRead())).toBe('UNSUPPORTED')
-    await company.expectClaims(0)
+    await group.expectClaims(0)
     await locks.readWrite('a').runWrite(({ held }) => expect(held).toBe(true))
   })
 
-  fact('a store without conversions refuses them, and the lease stays as it was', ['no convert'], async (company) => {
-    const { locks } = await company.member()
+  fact('a store without conversions refuses them, and the lease stays as it was', ['no convert'], async (group) => {
+    const { locks } = await group.member()
     const writer = await locks.readWrite('a').write()
     expect(await codeOf(writer.downgrade())).toBe('UNSUPPORTED')
     expect(writer.held).toBe(true)
     expect(await writer.release()).toEqual({ released: true })
   })
 
-  fact('readers and writers take turns as they came', ['shared', 'queue'], async (company) => {
-    const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+  fact('readers and writers take turns as they came', ['shared', 'queue'], async (group) => {
+    const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
     const readers = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
     const writing = one.locks.readWrite('a').write()
-    await company.expectClaims(3)
+    await group.expectClaims(3)
     const late = other.locks.readWrite('a').read()
-    await company.expectClaims(4)
+    await group.expectClaims(4)
     for (const reader of readers) await reader.release()
     const writer = await writing
     expect(await settlesWithin(100, late)).toBe(false)
@@ -50,11 +50,11 @@ export function readWrite(fact: PrimitiveFact): void {
   fact(
     'an upgrade goes ahead of every waiter and keeps the read lock until then',
     ['convert', 'shared', 'queue'],
-    async (company) => {
-      const [one, other] = [await company.member({ ttl: 3000 }), await company.member({ ttl: 5000 })]
+    async (group) => {
+      const [one, other] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
       const [reader, second] = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
       const writing = other.locks.readWrite('a').write()
-      await company.expectClaims(3)
+      await group.expectClaims(3)
       const upgrading = reader.upgrade()
       expect(await settlesWithin(3500, upgrading)).toBe(false)
       expect(reader.held).toBe(true)
@@ -72,31 +72,31 @@ export function readWrite(fact: PrimitiveFact): void {
   fact(
     'of two that upgrade one is told DEADLOCK and goes on reading',
     ['convert', 'shared', 'queue'],
-    async (company) => {
-      const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+    async (group) => {
+      const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
       const [first, second] = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
       const upgrading = first.upgrade()
-      await company.expectClaims(3)
-      expect(await errorOf(second.upgrade())).toMatchObject({ code: 'DEADLOCK' })
+      await group.expectClaims(3)
+      expect(await rejectionOf(second.upgrade())).toMatchObject({ code: 'DEADLOCK' })
       expect(second.held).toBe(true)
       await second.release()
       expect((await upgrading).held).toBe(true)
     },
   )
 
-  fact('an upgrade given up leaves the read lock', ['convert', 'shared', 'queue'], async (company) => {
-    const [one, other] = [await company.member({ ttl: 3000 }), await company.member({ ttl: 5000 })]
+  fact('an upgrade given up leaves the read lock', ['convert', 'shared', 'queue'], async (group) => {
+    const [one, other] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
     const [reader] = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
-    expect(await errorOf(reader.upgrade({ wait: 3000 }))).toMatchObject({ code: 'TIMEOUT' })
-    await company.expectClaims(2)
+    expect(await rejectionOf(reader.upgrade({ wait: 3000 }))).toMatchObject({ code: 'TIMEOUT' })
+    await group.expectClaims(2)
     expect(await settlesWithin(3500, new Promise((resolve) => reader.signal.addEventListener('abort', resolve)))).toBe(
       false,
     )
     expect(await reader.release()).toEqual({ released: true })
   })
 
-  fact('an upgrade whose replies are lost is not lost', ['convert', 'shared'], async (company) => {
-    const { locks, driver, told } = await company.member({ ttl: 5000 })
+  fact('an upgrade whose replies are lost is not lost', ['convert', 'shared'], async (group) => {
+    const { locks, driver, told } = await group.member({ ttl: 5000 })
     const reader = await locks.readWrite('a').read()
     driver.plan = { dropReply: 1, only: ({ op }) => op === 'claim' }
     const upgrading = reader.upgrade()
@@ -104,14 +104,14 @@ export function readWrite(fact: PrimitiveFact): void {
     driver.plan = {}
     expect((await upgrading).held).toBe(true)
     expect(told).not.toContain('lost')
-    await company.expectClaims(1)
+    await group.expectClaims(1)
   })
 
-  fact('a downgrade lets waiting readers in at once', ['convert', 'shared', 'queue'], async (company) => {
-    const [one, other] = [await company.member({ ttl: 30_000 }), await company.member({ ttl: 30_000 })]
+  fact('a downgrade lets waiting readers in at once', ['convert', 'shared', 'queue'], async (group) => {
+    const [one, other] = [await group.member({ ttl: 30_000 }), await group.member({ ttl: 30_000 })]
     const writer = await one.locks.readWrite('a').write()
     const reading = [other.locks.readWrite('a').read(), other.locks.readWrite('a').read()]
-    await company.expectClaims(3)
+    await group.expectClaims(3)
     const reader = await writer.downgrade()
     expect(await settlesWithin(8000, Promise.all(reading))).toBe(true)
     expect(await other.locks.readWrite('a').tryWrite()).toBeNull()

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from '../vitest.ts'
-import { codeOf, errorOf } from './eventually.ts'
+import { codeOf, rejectionOf } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 
 /** So many at once, and never more. */
@@ -8,8 +8,8 @@ export function semaphores(fact: PrimitiveFact): void {
   fact(
     'permits are leases of their own, and never too many, also when one expires',
     ['limit', 'queue'],
-    async (company) => {
-      const [dying, living] = [await company.member({ ttl: 600 }), await company.member({ ttl: 5000 })]
+    async (group) => {
+      const [dying, living] = [await group.member({ ttl: 600 }), await group.member({ ttl: 5000 })]
       const [silent, kept] = [
         await dying.locks.semaphore('s', 2).acquire(),
         await living.locks.semaphore('s', 2).acquire(),
@@ -18,7 +18,7 @@ export function semaphores(fact: PrimitiveFact): void {
       const waiting = living.locks.semaphore('s', 2).acquire()
       let most = 0
       for (let look = 0; look < 30; look += 1) {
-        const held = (await company.claims()).filter(({ state }) => state === 'held').length
+        const held = (await group.claims()).filter(({ state }) => state === 'held').length
         most = Math.max(most, held)
         await pause(50)
       }
@@ -29,17 +29,17 @@ export function semaphores(fact: PrimitiveFact): void {
     },
   )
 
-  fact('a store without limits refuses semaphores', ['no limit'], async (company) => {
-    const { locks } = await company.member()
+  fact('a store without limits refuses semaphores', ['no limit'], async (group) => {
+    const { locks } = await group.member()
     expect(await codeOf(locks.semaphore('s', 2).acquire())).toBe('UNSUPPORTED')
     expect(await codeOf(locks.semaphore('s', 2).tryAcquire())).toBe('UNSUPPORTED')
-    await company.expectClaims(0)
+    await group.expectClaims(0)
   })
 
-  fact('another number of permits is told SCOPE_MISMATCH', ['limit'], async (company) => {
-    const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+  fact('another number of permits is told SCOPE_MISMATCH', ['limit'], async (group) => {
+    const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
     await one.locks.semaphore('s', 2).acquire()
-    expect(await errorOf(other.locks.semaphore('s', 3).acquire())).toMatchObject({ code: 'SCOPE_MISMATCH' })
-    await company.expectClaims(1)
+    expect(await rejectionOf(other.locks.semaphore('s', 3).acquire())).toMatchObject({ code: 'SCOPE_MISMATCH' })
+    await group.expectClaims(1)
   })
 }

@@ -1,7 +1,7 @@
 import { expect } from '../vitest.ts'
 import { webLocks, type LockOptions, type WebLock } from '../../web-locks/index.ts'
-import type { Member } from '../client/company.ts'
-import { errorOf } from './eventually.ts'
+import type { Member } from '../client/client-group.ts'
+import { rejectionOf } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 
 /** A request that is granted, and ends when told to. */
@@ -16,8 +16,8 @@ export function webLockFacts(fact: PrimitiveFact): void {
   fact(
     'a lock is held until what the callback gave has settled, and all clients see whose it is',
     [],
-    async (company) => {
-      const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+    async (group) => {
+      const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
       const manager = webLocks(other.locks)
       const first = await hold(one, 'a/b')
       expect(await manager.request('a/b', { ifAvailable: true }, (lock) => [lock])).toEqual([null])
@@ -26,7 +26,7 @@ export function webLockFacts(fact: PrimitiveFact): void {
         pending: [],
       })
       const second = manager.request('a/b', (lock) => lock?.fence)
-      await company.contended(other)
+      await group.contended(other)
       first.letGo()
       expect(await first.ended).toBe('done')
       expect(await second).toBeGreaterThan(first.lock.fence)
@@ -34,15 +34,15 @@ export function webLockFacts(fact: PrimitiveFact): void {
     },
   )
 
-  fact('those that wait are shown in their order', ['queue'], async (company) => {
-    const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+  fact('those that wait are shown in their order', ['queue'], async (group) => {
+    const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
     const first = await hold(one, 'a')
     const order: string[] = []
     const waiting: Promise<unknown>[] = []
     for (const member of [other, one]) {
       const { locks } = member
       waiting.push(webLocks(locks).request('a', () => void order.push(locks.runner.client)))
-      await company.contended(member)
+      await group.contended(member)
     }
     const clients = [other, one].map(({ locks }) => locks.runner.client)
     const { pending } = await webLocks(one.locks).query()
@@ -52,8 +52,8 @@ export function webLockFacts(fact: PrimitiveFact): void {
     expect(order).toEqual(clients)
   })
 
-  fact('shared locks are held together, and an exclusive one alone', ['shared'], async (company) => {
-    const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+  fact('shared locks are held together, and an exclusive one alone', ['shared'], async (group) => {
+    const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
     const readers = [await hold(one, 'a', { mode: 'shared' }), await hold(other, 'a', { mode: 'shared' })]
     expect(await webLocks(one.locks).request('a', { ifAvailable: true }, (lock) => lock)).toBe(null)
     for (const reader of readers) reader.letGo()
@@ -61,32 +61,32 @@ export function webLockFacts(fact: PrimitiveFact): void {
     expect(await webLocks(one.locks).request('a', (lock) => lock?.mode)).toBe('exclusive')
   })
 
-  fact('a store without shared locks says NotSupportedError', ['no shared'], async (company) => {
-    const manager = webLocks((await company.member()).locks)
+  fact('a store without shared locks says NotSupportedError', ['no shared'], async (group) => {
+    const manager = webLocks((await group.member()).locks)
     const request = manager.request('a', { mode: 'shared' }, () => {})
-    expect(await errorOf(request)).toMatchObject({ name: 'NotSupportedError' })
-    await company.expectClaims(0)
+    expect(await rejectionOf(request)).toMatchObject({ name: 'NotSupportedError' })
+    await group.expectClaims(0)
   })
 
-  fact('a signal ends the wait with its reason, and leaves nothing behind', [], async (company) => {
-    const [one, other] = [await company.member({ ttl: 5000 }), await company.member({ ttl: 5000 })]
+  fact('a signal ends the wait with its reason, and leaves nothing behind', [], async (group) => {
+    const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
     const first = await hold(one, 'a')
     const controller = new AbortController()
     const waiting = webLocks(other.locks).request('a', { signal: controller.signal }, () => 'granted')
-    await company.contended(other)
+    await group.contended(other)
     controller.abort('mine')
-    expect(await errorOf(waiting)).toBe('mine')
-    await company.expectClaims(1)
+    expect(await rejectionOf(waiting)).toBe('mine')
+    await group.expectClaims(1)
     first.letGo()
     await first.ended
   })
 
-  fact('a lock that is stolen is told with AbortError, and is the thief’s', ['force'], async (company) => {
-    const [one, thief] = [await company.member({ ttl: 3000 }), await company.member({ ttl: 5000 })]
+  fact('a lock that is stolen is told with AbortError, and is the thief’s', ['force'], async (group) => {
+    const [one, thief] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
     const first = await hold(one, 'a')
     const stolen = await hold(thief, 'a', { steal: true })
     expect(stolen.lock.fence).toBeGreaterThan(first.lock.fence)
-    expect(await errorOf(first.ended)).toMatchObject({ name: 'AbortError' })
+    expect(await rejectionOf(first.ended)).toMatchObject({ name: 'AbortError' })
     expect(first.lock.signal.aborted).toBe(true)
     first.letGo()
     expect(await webLocks(one.locks).request('a', { ifAvailable: true }, (lock) => lock)).toBe(null)
@@ -94,10 +94,12 @@ export function webLockFacts(fact: PrimitiveFact): void {
     await stolen.ended
   })
 
-  fact('a store that turns nobody out says NotSupportedError to a thief', ['no force'], async (company) => {
-    const manager = webLocks((await company.member()).locks)
-    expect(await errorOf(manager.request('a', { steal: true }, () => {}))).toMatchObject({ name: 'NotSupportedError' })
-    await company.expectClaims(0)
+  fact('a store that turns nobody out says NotSupportedError to a thief', ['no force'], async (group) => {
+    const manager = webLocks((await group.member()).locks)
+    expect(await rejectionOf(manager.request('a', { steal: true }, () => {}))).toMatchObject({
+      name: 'NotSupportedError',
+    })
+    await group.expectClaims(0)
   })
 }
 

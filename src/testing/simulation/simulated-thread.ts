@@ -1,5 +1,5 @@
 import type { StartThread } from '../../api/client/client.ts'
-import { Heartbeats, sift, type Report } from '../../api/heartbeat/heartbeats.ts'
+import { Heartbeats, newestReports, type HeartbeatReport } from '../../api/heartbeat/heartbeats.ts'
 import type { LockDriver } from '../../core/contract/driver.ts'
 import type { World } from './world.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
@@ -15,11 +15,11 @@ export function simulatedThread(
   driver: LockDriver,
 ): StartThread {
   return async (report) => {
-    let reports: Report[] = []
+    let reports: HeartbeatReport[] = []
     const drain = (): void => {
       const arrived = reports
       reports = []
-      for (const each of sift(arrived)) report(each)
+      for (const each of newestReports(arrived)) report(each)
     }
     const heartbeats = new Heartbeats(driver, own.environment, (each) => {
       reports.push(each)

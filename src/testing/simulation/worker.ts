@@ -3,12 +3,12 @@ import type { Supports } from '../../core/contract/driver.ts'
 import type { Lease } from '../../api/lease.ts'
 import type { Locks } from '../../api/locks.ts'
 import type { AcquireOptions } from '../../api/options.ts'
-import type { Wanted } from '../history/event.ts'
-import { Diary, type DiarySetting } from './diary.ts'
+import type { LoggedWish } from '../history/event.ts'
+import { RunLog, type RunLogSetting } from './run-log.ts'
 import type { World } from './world.ts'
 
 /** Where a worker lives, and what its store can do. */
-export interface WorkerSetting extends DiarySetting {
+export interface WorkerSetting extends RunLogSetting {
   readonly supports: Supports
   /** The shortest lease it asks for; the longest is three times that. */
   readonly ttlMinMs: number
@@ -18,18 +18,18 @@ export interface WorkerSetting extends DiarySetting {
 
 /** Something to want, and how to ask for it. */
 interface Wish {
-  readonly wanted: Wanted
+  readonly wanted: LoggedWish
   readonly ask: (options: AcquireOptions) => Promise<Lease>
 }
 
 /** Takes one lock after another, of every kind that the store has, holds it for a while, and tells the history. */
 export class Worker {
   readonly #setting: WorkerSetting
-  readonly #diary: Diary
+  readonly #runLog: RunLog
 
   constructor(setting: WorkerSetting) {
     this.#setting = setting
-    this.#diary = new Diary(setting)
+    this.#runLog = new RunLog(setting)
   }
 
   async work(until: number): Promise<void> {
@@ -45,8 +45,8 @@ export class Worker {
   async #turn(): Promise<void> {
     const { wanted, ask } = anyWish(this.#setting)
     const options = { ...this.#anyOptions(), ...(wanted.priority !== undefined && { priority: wanted.priority }) }
-    const attempt = this.#diary.begin(wanted)
-    const lease = await this.#diary.attempt(attempt, () => ask(options))
+    const attempt = this.#runLog.begin(wanted)
+    const lease = await this.#runLog.attempt(attempt, () => ask(options))
     if (lease !== undefined) await this.#hold(attempt, lease)
   }
 
@@ -65,19 +65,19 @@ export class Worker {
     for (let steps = world.between(0, 3); steps > 0; steps -= 1) {
       await process.wait(world.chance(0.2) ? world.between(ttlMinMs / 2, 2 * ttlMinMs) : world.between(1, 60))
       if (!lease.held) break
-      this.#diary.deliver({ type: 'checked', attempt })
+      this.#runLog.deliver({ type: 'checked', attempt })
       if (world.chance(0.1)) lease.stopHeartbeat()
       else if (world.chance(0.3)) await this.#renew(attempt, lease)
     }
-    await this.#diary.letGo(attempt, lease)
+    await this.#runLog.letGo(attempt, lease)
   }
 
   /** By a ttl of another length: what is trusted may become less at once. */
   async #renew(attempt: string, lease: Lease): Promise<void> {
     const { world, ttlMinMs } = this.#setting
     const answered = lease.renew(world.between(ttlMinMs, 3 * ttlMinMs))
-    this.#diary.deliver({ type: 'renewed', attempt, deadline: this.#diary.deadlineOf(lease) })
-    await answered.catch((error: unknown) => this.#diary.unlessExpected(error))
+    this.#runLog.deliver({ type: 'renewed', attempt, deadline: this.#runLog.deadlineOf(lease) })
+    await answered.catch((error: unknown) => this.#runLog.unlessExpected(error))
   }
 }
 
@@ -104,7 +104,7 @@ function book(world: World, locks: Locks): Wish {
 }
 
 function pool(_world: World, locks: Locks): Wish {
-  const wanted: Wanted = { key: 'pool', mode: 'shared', limit: 2 }
+  const wanted: LoggedWish = { key: 'pool', mode: 'shared', limit: 2 }
   return { wanted, ask: (options) => locks.semaphore('pool', 2).acquire(options) }
 }
 

@@ -3,12 +3,12 @@ import { createLocks } from '../../../src/api/create-locks.ts'
 import type { Locks } from '../../../src/api/locks.ts'
 import { issue, type Scope } from '../../../src/core/contract/scope.ts'
 import { forTask, type GithubDriver } from '../../../src/drivers/github/driver.ts'
-import { claimIn } from '../../../src/drivers/github/claim-comment.ts'
+import { claimIn } from '../../../src/drivers/github/protocol/claim-comment.ts'
 import type { TestRepository } from './repository.ts'
 
 /** Reads may be stale: what they show in the end counts. */
-function soon<Seen>(look: () => Promise<Seen>) {
-  return expect.poll(look, { timeout: 60_000, interval: 200 })
+function soon<Seen>(read: () => Promise<Seen>) {
+  return expect.poll(read, { timeout: 60_000, interval: 200 })
 }
 
 /** What users and people see of locks in a repository, whichever it is. */

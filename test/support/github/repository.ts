@@ -7,7 +7,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Octokit } from '@octokit/core'
 import { durationMs, type Duration } from '../../../src/core/time/duration.ts'
 import { github, type GithubDriver, type GithubOptions } from '../../../src/drivers/github/driver.ts'
-import { findToken } from '../../../src/drivers/github/octokit.ts'
+import { findToken } from '../../../src/drivers/github/api/octokit.ts'
 import { Child } from '../child.ts'
 import { silent } from './github-harness.ts'
 

@@ -1,5 +1,5 @@
 import { vi } from 'vitest'
-import { makeOctokit } from '../../../src/drivers/github/octokit.ts'
+import { makeOctokit } from '../../../src/drivers/github/api/octokit.ts'
 import type { World } from '../../../src/testing/simulation/world.ts'
 
 // Loads octokit while timers are real: Vitest itself needs them to find a package.

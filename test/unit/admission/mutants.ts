@@ -2,7 +2,7 @@
 import type { admit } from '../../../src/core/rule/admission.ts'
 import type * as draft from '../../../src/core/rule/draft.ts'
 import type * as record from '../../../src/core/rule/claim-record.ts'
-import type { KeyView, Verdict, ClaimRecord } from '../../../src/core/rule/claim-record.ts'
+import type { KeyView, Decision, ClaimRecord } from '../../../src/core/rule/claim-record.ts'
 import type * as promotion from '../../../src/core/rule/promotion.ts'
 import type * as conflict from '../../../src/core/rule/conflict.ts'
 import type { Request, ClaimStatus } from '../../../src/core/contract/driver.ts'
@@ -26,16 +26,16 @@ export interface Mutant {
 
 /** Changes what the rule decided. */
 function decide(
-  change: (verdict: Verdict, request: Request, now: number, view: KeyView) => Verdict,
+  change: (decision: Decision, request: Request, now: number, view: KeyView) => Decision,
 ): (rule: Rule) => Rule {
   return (rule) => (view, request, now) => change(rule(view, request, now), request, now, view)
 }
 
 /** Changes every record that is stored, and every answer and news of it alike. */
 function store(change: (after: ClaimRecord, before: ClaimRecord | undefined, now: number) => ClaimRecord) {
-  return decide((verdict, _request, now) => {
-    let { status, notifications } = verdict
-    const changes = verdict.changes.map(({ before, after }) => {
+  return decide((decision, _request, now) => {
+    let { status, notifications } = decision
+    const changes = decision.changes.map(({ before, after }) => {
       if (after === undefined) return { before, after }
       const changed = change(after, before, now)
       const told = (one: ClaimStatus): ClaimStatus =>
@@ -46,7 +46,7 @@ function store(change: (after: ClaimRecord, before: ClaimRecord | undefined, now
       )
       return { before, after: changed }
     })
-    return { ...verdict, status, notifications, changes }
+    return { ...decision, status, notifications, changes }
   })
 }
 
@@ -133,7 +133,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'forgets the fence of a key that is idle': {
     scene: ['writer'],
     complaint: /the last fence fell/,
-    wrap: decide((verdict, request) => (request.op === 'release' ? { ...verdict, lastFence: 0 } : verdict)),
+    wrap: decide((decision, request) => (request.op === 'release' ? { ...decision, lastFence: 0 } : decision)),
   },
   'lets a clock set back stretch a lease': {
     scene: ['writer'],
@@ -188,25 +188,25 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'does not tell whom it grants': {
     scene: ['writer', 'writer'],
     complaint: /was granted and does not hear it/,
-    wrap: decide((verdict) => ({
-      ...verdict,
-      notifications: verdict.notifications.filter(({ status }) => status.state !== 'held'),
+    wrap: decide((decision) => ({
+      ...decision,
+      notifications: decision.notifications.filter(({ status }) => status.state !== 'held'),
     })),
   },
   'does not tell whom it turns out': {
     scene: ['writer', 'writer by force'],
     complaint: /is gone for no reason/,
-    wrap: decide((verdict) => ({
-      ...verdict,
-      notifications: verdict.notifications.filter(({ status }) => status.state !== 'absent'),
+    wrap: decide((decision) => ({
+      ...decision,
+      notifications: decision.notifications.filter(({ status }) => status.state !== 'absent'),
     })),
   },
   'begins a claim anew that has ended': {
     scene: ['writer'],
     complaint: /has ended and begins anew/,
     module: 'draft',
-    replace: ({ Draft }) => ({
-      Draft: class extends Draft {
+    replace: ({ KeyDraft }) => ({
+      KeyDraft: class extends KeyDraft {
         override hasEnded(): boolean {
           return false
         }
@@ -217,8 +217,8 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     scene: ['graceful reader that upgrades'],
     complaint: /took the place of nobody/,
     module: 'draft',
-    replace: ({ Draft }) => ({
-      Draft: class extends Draft {
+    replace: ({ KeyDraft }) => ({
+      KeyDraft: class extends KeyDraft {
         override holds(id: string): boolean {
           return this.holders.some(({ claim }) => claim.id === id)
         }
@@ -240,10 +240,10 @@ export const mutants: Readonly<Record<string, Mutant>> = {
   'says to ask again too late': {
     scene: ['writer', 'writer'],
     complaint: /is told to ask again too late/,
-    wrap: decide((verdict) =>
-      verdict.status.state === 'waiting'
-        ? { ...verdict, status: { ...verdict.status, againMs: verdict.status.ttlMs } }
-        : verdict,
+    wrap: decide((decision) =>
+      decision.status.state === 'waiting'
+        ? { ...decision, status: { ...decision.status, againMs: decision.status.ttlMs } }
+        : decision,
     ),
   },
   'releases whoever holds': {
@@ -289,8 +289,8 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     scene: ['writer'],
     complaint: /leaves something behind/,
     wrap: (rule) => (view, request, now) => {
-      const verdict = rule(view, request, now)
-      return { ...verdict, ended: verdict.ended ?? view.ended }
+      const decision = rule(view, request, now)
+      return { ...decision, ended: decision.ended ?? view.ended }
     },
   },
 }

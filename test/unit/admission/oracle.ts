@@ -56,12 +56,12 @@ function exclusion({ after }: Turn): string[] {
   return wrong
 }
 
-function fences({ before, after, verdict }: Turn): string[] {
+function fences({ before, after, decision }: Turn): string[] {
   const wrong: string[] = []
   const known = new Map(before.holders.map((record) => [record.claim.id, record.fence]))
   const all = after.holders.map(({ fence }) => fence)
   if (new Set(all).size !== all.length) wrong.push('two holders have the same fence')
-  if (verdict.lastFence < before.lastFence) wrong.push('the last fence fell')
+  if (decision.lastFence < before.lastFence) wrong.push('the last fence fell')
   for (const { claim, fence } of after.holders) {
     const old = known.get(claim.id)
     if (old === undefined && fence <= before.lastFence) wrong.push(`${claim.id} was granted an old fence`)
@@ -137,10 +137,10 @@ function holdsUp(ahead: Claim, behind: Claim): boolean {
 
 /** Whoever is gone has a reason. */
 function nothingLost(turn: Turn): string[] {
-  const { request, now, before, after, verdict, dead } = turn
+  const { request, now, before, after, decision, dead } = turn
   const there = new Set([...after.holders, ...after.waiters].map(({ claim }) => claim.id))
   const told = new Set(
-    verdict.notifications.filter(({ status }) => status.state === 'absent').map((one) => one.record.claim.id),
+    decision.notifications.filter(({ status }) => status.state === 'absent').map((one) => one.record.claim.id),
   )
   const converted = new Set(after.holders.map(({ claim }) => claim.replaces))
   const asking = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
@@ -149,7 +149,7 @@ function nothingLost(turn: Turn): string[] {
       const { id, graceMs, replaces } = record.claim
       if (there.has(id) || told.has(id) || converted.has(id) || dead.has(id)) return false
       if (request.op === 'release' && request.id === id) return false
-      if (id === asking && verdict.status.state === 'absent') return false
+      if (id === asking && decision.status.state === 'absent') return false
       const held = record.state === 'held'
       if (now >= record.expiresAt + (held ? graceMs : 0)) return false
       // A claim that begins anew is not what its conversion was to take the place of.
@@ -160,10 +160,10 @@ function nothingLost(turn: Turn): string[] {
 }
 
 /** What the asking claim is told is where it stands. */
-function answer({ request, now, after, verdict }: Turn): string[] {
+function answer({ request, now, after, decision }: Turn): string[] {
   if (request.op === 'evict') return []
   const id = request.op === 'claim' ? request.claim.id : request.id
-  const { status } = verdict
+  const { status } = decision
   const holder = after.holders.find(({ claim }) => claim.id === id)
   const waiter = after.waiters.find(({ claim }) => claim.id === id)
   if (holder !== undefined && waiter !== undefined) return [`${id} both holds and waits`]
@@ -185,10 +185,10 @@ function answer({ request, now, after, verdict }: Turn): string[] {
 }
 
 /** A store that only carries out the changes comes to the same state. */
-function changes({ before, after, verdict }: Turn): string[] {
+function changes({ before, after, decision }: Turn): string[] {
   const wrong: string[] = []
   const store = new Map([...before.holders, ...before.waiters].map((record) => [record.claim.id, record]))
-  for (const { before: old, after: next } of verdict.changes) {
+  for (const { before: old, after: next } of decision.changes) {
     const id = (old ?? next)?.claim.id ?? ''
     if (old === undefined && store.has(id)) wrong.push(`${id} is new and yet there`)
     if (old !== undefined && store.get(id)?.state !== old.state)
@@ -206,11 +206,11 @@ function changes({ before, after, verdict }: Turn): string[] {
 }
 
 /** Everybody else to whom something happened hears it, and nobody hears what is not so. */
-function notifications({ request, before, after, verdict, now }: Turn): string[] {
+function notifications({ request, before, after, decision, now }: Turn): string[] {
   const wrong: string[] = []
   const asking = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
   const held = new Map(after.holders.map((record) => [record.claim.id, record]))
-  for (const { record, status } of verdict.notifications) {
+  for (const { record, status } of decision.notifications) {
     const { id } = record.claim
     const holder = held.get(id)
     if (id === asking) wrong.push(`${id} asked and hears it twice`)
@@ -220,7 +220,7 @@ function notifications({ request, before, after, verdict, now }: Turn): string[]
     if (status.state === 'absent' && holder !== undefined) wrong.push(`${id} hears that it is gone`)
     if (status.state === 'waiting' || status.state === 'unknown') wrong.push(`${id} hears what is no news`)
   }
-  const received = new Set(verdict.notifications.map(({ record }) => record.claim.id))
+  const received = new Set(decision.notifications.map(({ record }) => record.claim.id))
   const known = new Map(before.holders.map((record) => [record.claim.id, record]))
   for (const { claim, leaving } of after.holders) {
     const old = known.get(claim.id)
@@ -256,12 +256,12 @@ function times({ request, now, before, after }: Turn): string[] {
 }
 
 /** Who takes a place at once gets one for every holder turned out. */
-function forNothing({ request, before, after, verdict }: Turn): string[] {
+function forNothing({ request, before, after, decision }: Turn): string[] {
   if (request.op !== 'claim' && request.op !== 'renew') return []
   const id = request.op === 'claim' ? request.claim.id : request.id
   const claim = request.op === 'claim' ? request.claim : before.waiters.find((one) => one.claim.id === id)?.claim
   if (claim?.evict !== 'all' && claim?.evict !== 'same-runner') return []
-  const evicted = verdict.notifications.some(({ status }) => status.state === 'absent' && status.reason === 'evicted')
+  const evicted = decision.notifications.some(({ status }) => status.state === 'absent' && status.reason === 'evicted')
   if (!evicted || after.holders.some((holder) => holder.claim.id === id)) return []
   return [`${id} turned somebody out and holds nothing`]
 }

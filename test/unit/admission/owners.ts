@@ -30,7 +30,7 @@ export function ownersAfter(scene: Scene, { owners: before }: Position, event: E
     for (const role of event.type === 'die' ? [event.role] : letGo(scene, event.role, turn))
       change(role, { trustsUntil: -Infinity })
   }
-  const { status, notifications } = turn.verdict
+  const { status, notifications } = turn.decision
   if ('role' in event && event.type !== 'evict' && status.state === 'held') onNotification(event.role, status.ttlMs)
   for (const { record, status: told } of notifications) {
     const role = roleCalled(scene, record.claim.id)

@@ -1,4 +1,4 @@
-import { admit, type KeyView, type Verdict } from '../../../src/core/rule/admission.ts'
+import { admit, type KeyView, type Decision } from '../../../src/core/rule/admission.ts'
 import type { ClaimRecord, Ended } from '../../../src/core/rule/claim-record.ts'
 import type { Claim, Request, ClaimStatus } from '../../../src/core/contract/driver.ts'
 import { KeyState } from '../../../src/core/rule/key-state.ts'
@@ -60,7 +60,7 @@ export interface Turn {
   readonly request: Request
   readonly now: number
   readonly before: Snapshot
-  readonly verdict: Verdict
+  readonly decision: Decision
   readonly after: Snapshot
   readonly dead: ReadonlySet<string>
 }
@@ -94,10 +94,10 @@ export class Play {
     const { state, now } = this
     const before = this.snapshot()
     const view = new Watched(state, this.dead)
-    const verdict = this.#rule(view, request, now)
+    const decision = this.#rule(view, request, now)
     this.waitersRead = view.waitersRead
-    state.apply(verdict)
-    return { request, now, before, verdict, after: this.snapshot(), dead: new Set(this.dead) }
+    state.apply(decision)
+    return { request, now, before, decision, after: this.snapshot(), dead: new Set(this.dead) }
   }
 
   snapshot(): Snapshot {
@@ -106,20 +106,20 @@ export class Play {
   }
 
   claim(id: string, wish: Partial<Omit<Claim, 'id' | 'key'>> = {}): ClaimStatus {
-    return this.turn({ op: 'claim', claim: claimOf(id, wish) }).verdict.status
+    return this.turn({ op: 'claim', claim: claimOf(id, wish) }).decision.status
   }
 
   renew(id: string, ttlMs = 100, fenceFloor?: number): ClaimStatus {
     const renewal = { op: 'renew', key: 'key', id, ttlMs } as const
-    return this.turn(fenceFloor === undefined ? renewal : { ...renewal, fenceFloor }).verdict.status
+    return this.turn(fenceFloor === undefined ? renewal : { ...renewal, fenceFloor }).decision.status
   }
 
   release(id: string): ClaimStatus {
-    return this.turn({ op: 'release', key: 'key', id }).verdict.status
+    return this.turn({ op: 'release', key: 'key', id }).decision.status
   }
 
   evict(fence: number): ClaimStatus {
-    return this.turn({ op: 'evict', key: 'key', fence, reason: 'test' }).verdict.status
+    return this.turn({ op: 'evict', key: 'key', fence, reason: 'test' }).decision.status
   }
 
   holding(): readonly string[] {

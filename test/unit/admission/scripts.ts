@@ -1,14 +1,14 @@
 import * as fc from 'fast-check'
 import type { Claim, Request } from '../../../src/core/contract/driver.ts'
 import { memory } from '../../../src/drivers/memory/driver.ts'
-import { scriptOf, type Command, type Step, type WishedClaim } from '../../../src/testing/model/command.ts'
+import { scriptOf, type ModelStep, type Step, type WishedClaim } from '../../../src/testing/model/command.ts'
 import { scripts as commonScripts } from '../../../src/testing/model/generate.ts'
 import { complaints } from './oracle.ts'
 import { claimOf, Play } from './play.ts'
 
 /** What a store may also live through: its clock is set back, a process is seen to die. */
 export type Event =
-  | Command
+  | ModelStep
   | { readonly type: 'back'; readonly ticks: number }
   | { readonly type: 'die'; readonly claim: number }
 

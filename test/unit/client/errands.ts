@@ -1,5 +1,5 @@
 import type { Lease } from '../../../src/index.ts'
-import type { Diary } from '../../../src/testing/simulation/diary.ts'
+import type { RunLog } from '../../../src/testing/simulation/run-log.ts'
 import type { Setting } from './setting.ts'
 import { anyOptions } from './wishes.ts'
 
@@ -9,34 +9,34 @@ const certainShare = 0.95
 /** What is built on locks: jobs that run once, tasks, and owners that take what they have. */
 export class Errands {
   readonly #setting: Setting
-  readonly #diary: Diary
+  readonly #runLog: RunLog
 
-  constructor(setting: Setting, diary: Diary) {
+  constructor(setting: Setting, runLog: RunLog) {
     this.#setting = setting
-    this.#diary = diary
+    this.#runLog = runLog
   }
 
   /** Whoever has the task completes it, mostly; it is remembered for less than its lease would have lasted, or for more. */
   async doTask(): Promise<void> {
     const { world, process, locks, trust } = this.#setting
     const id = String(world.between(1, 3))
-    const attempt = this.#diary.begin({ key: `task ${id}`, mode: 'exclusive' })
+    const attempt = this.#runLog.begin({ key: `task ${id}`, mode: 'exclusive' })
     try {
       const task = await locks.claim('tasks', id, { ttl: world.between(500, 1500) })
-      if (task.state !== 'claimed') return this.#diary.deliver({ type: 'refused', attempt })
-      this.#diary.got(attempt, task.lease)
+      if (task.state !== 'claimed') return this.#runLog.deliver({ type: 'refused', attempt })
+      this.#runLog.got(attempt, task.lease)
       await process.wait(world.chance(0.2) ? world.between(300, 1200) : world.between(1, 60))
-      if (world.chance(0.3)) return await this.#diary.letGo(attempt, task.lease)
+      if (world.chance(0.3)) return await this.#runLog.letGo(attempt, task.lease)
       trust.exempt(task.lease)
       const completing = task.complete({ remember: world.between(200, 2500) })
-      this.#diary.deliver({ type: 'renewed', attempt, deadline: this.#diary.deadlineOf(task.lease) })
+      this.#runLog.deliver({ type: 'renewed', attempt, deadline: this.#runLog.deadlineOf(task.lease) })
       await completing.catch(async (error: unknown) => {
-        this.#diary.unlessExpected(error)
+        this.#runLog.unlessExpected(error)
         // It is this worker's still.
-        await this.#diary.letGo(attempt, task.lease)
+        await this.#runLog.letGo(attempt, task.lease)
       })
     } catch (error) {
-      this.#diary.refused(attempt, error)
+      this.#runLog.refused(attempt, error)
     }
   }
 
@@ -46,18 +46,18 @@ export class Errands {
     const atMost = world.between(500, 2000)
     const atLeast = world.chance(0.3) ? 0 : world.between(100, atMost)
     const askedAt = world.now
-    const attempt = this.#diary.begin({ key: 'job', mode: 'exclusive' })
+    const attempt = this.#runLog.begin({ key: 'job', mode: 'exclusive' })
     try {
       const { ran } = await locks.once('job', { atMost, atLeast }, async (lease) => {
         const keptOff = this.#keepOff(attempt, lease, askedAt + atMost * certainShare)
-        this.#diary.got(attempt, lease)
+        this.#runLog.got(attempt, lease)
         await process.wait(world.chance(0.2) ? world.between(300, 1200) : world.between(1, 60))
-        this.#diary.ends(attempt, lease)
+        this.#runLog.ends(attempt, lease)
         keptOff(atLeast)
       })
-      if (!ran) this.#diary.deliver({ type: 'refused', attempt })
+      if (!ran) this.#runLog.deliver({ type: 'refused', attempt })
     } catch (error) {
-      this.#diary.refused(attempt, error)
+      this.#runLog.refused(attempt, error)
     }
   }
 
@@ -66,11 +66,11 @@ export class Errands {
     const { world } = this.#setting
     const since = world.now
     const kept = `${attempt} kept off`
-    this.#diary.deliver({ type: 'acquire', client: 'the schedule', attempt: kept, key: 'schedule', mode: 'exclusive' })
-    this.#diary.deliver({ type: 'granted', attempt: kept, fence, deadline: until })
+    this.#runLog.deliver({ type: 'acquire', client: 'the schedule', attempt: kept, key: 'schedule', mode: 'exclusive' })
+    this.#runLog.deliver({ type: 'granted', attempt: kept, fence, deadline: until })
     return (atLeastMs) => {
       const deadline = Math.min(until, since + atLeastMs * certainShare)
-      this.#diary.deliver({ type: 'renewed', attempt: kept, deadline })
+      this.#runLog.deliver({ type: 'renewed', attempt: kept, deadline })
     }
   }
 
@@ -78,17 +78,17 @@ export class Errands {
   async reenter(): Promise<void> {
     const { world, process, locks } = this.#setting
     const within = async (outer: Lease | undefined, depth: number): Promise<void> => {
-      const attempt = this.#diary.begin({ key: 'orders', mode: 'exclusive' })
+      const attempt = this.#runLog.begin({ key: 'orders', mode: 'exclusive' })
       const running = locks.run('orders', { ...anyOptions(this.#setting), reentrant: true }, async (lease) => {
         // Else the outer one was lost, and this is a lock like any other.
         const isSame = lease === outer
-        if (isSame) this.#diary.deliver({ type: 'refused', attempt })
-        else this.#diary.got(attempt, lease)
+        if (isSame) this.#runLog.deliver({ type: 'refused', attempt })
+        else this.#runLog.got(attempt, lease)
         if (depth > 0) await within(lease, depth - 1)
         await process.wait(world.between(1, 60))
-        if (!isSame) this.#diary.ends(attempt, lease)
+        if (!isSame) this.#runLog.ends(attempt, lease)
       })
-      await running.catch((error: unknown) => this.#diary.refused(attempt, error))
+      await running.catch((error: unknown) => this.#runLog.refused(attempt, error))
     }
     await within(undefined, world.between(1, 3))
   }

@@ -1,6 +1,6 @@
 import type { AcquireOptions, Lease } from '../../../src/index.ts'
-import type { Wanted } from '../../../src/testing/history/event.ts'
-import { Diary } from '../../../src/testing/simulation/diary.ts'
+import type { LoggedWish } from '../../../src/testing/history/event.ts'
+import { RunLog } from '../../../src/testing/simulation/run-log.ts'
 import type { PassedLease, Setting, Subject } from './setting.ts'
 import { anyOptions } from './wishes.ts'
 
@@ -22,23 +22,23 @@ const habitsOf: Partial<Record<Subject, Habits>> = {
 /** Does what holders do with a lease, and tells the diary. */
 export class Holder {
   readonly #setting: Setting
-  readonly #diary: Diary
+  readonly #runLog: RunLog
   readonly #habits: Habits
 
-  constructor(setting: Setting, diary: Diary) {
+  constructor(setting: Setting, runLog: RunLog) {
     this.#setting = setting
-    this.#diary = diary
+    this.#runLog = runLog
     this.#habits = habitsOf[setting.about] ?? usual
   }
 
   /** Holds, looks, renews, converts, in any order, and lets go or hands off. */
-  async hold(attempt: string, wanted: Wanted, lease: Lease): Promise<void> {
+  async hold(attempt: string, wanted: LoggedWish, lease: Lease): Promise<void> {
     const { world, process } = this.#setting
     const { stepsMax, renews, handsOff } = this.#habits
     for (let steps = world.between(0, stepsMax); steps > 0 && lease.held; steps -= 1) {
       await process.wait(world.chance(0.2) ? world.between(300, 1200) : world.between(1, 60))
       if (!lease.held) break
-      this.#diary.deliver({ type: 'checked', attempt })
+      this.#runLog.deliver({ type: 'checked', attempt })
       if (world.chance(0.5)) lease.progress()
       const whim = world.random()
       if (whim < 0.05) lease.stopHeartbeat()
@@ -47,7 +47,7 @@ export class Holder {
       if (wanted.key === 'book' && lease.held && world.chance(0.4)) return this.#convert(attempt, wanted, lease)
       if (lease.held && world.chance(handsOff)) return this.#handOff(attempt, wanted, lease)
     }
-    await this.#diary.letGo(attempt, lease)
+    await this.#runLog.letGo(attempt, lease)
   }
 
   /** By a ttl of another length: what is trusted may become less at once. */
@@ -55,25 +55,25 @@ export class Holder {
     const { world, traces } = this.#setting
     const answered = lease.renew(world.between(this.#habits.ttlMinMs, 2500))
     traces.owe('a renewal', answered)
-    const renewing = answered.catch((error: unknown) => this.#diary.unlessExpected(error))
-    this.#diary.deliver({ type: 'renewed', attempt, deadline: this.#diary.deadlineOf(lease) })
+    const renewing = answered.catch((error: unknown) => this.#runLog.unlessExpected(error))
+    this.#runLog.deliver({ type: 'renewed', attempt, deadline: this.#runLog.deadlineOf(lease) })
     // Who does not wait for the answer may ask for something else meanwhile.
     if (world.chance(0.7)) await renewing
   }
 
-  async #convert(attempt: string, { key, mode }: Wanted, lease: Lease): Promise<void> {
+  async #convert(attempt: string, { key, mode }: LoggedWish, lease: Lease): Promise<void> {
     const next = { key, mode: mode === 'shared' ? 'exclusive' : 'shared', jumps: true } as const
     // Readers are let in before the writer that it was hears of it.
-    if (next.mode === 'shared') this.#diary.deliver({ type: 'release', attempt })
+    if (next.mode === 'shared') this.#runLog.deliver({ type: 'release', attempt })
     this.#setting.trust.exempt(lease)
-    const conversion = this.#diary.begin(next)
-    const converted = await this.#diary.attempt(conversion, async () => {
+    const conversion = this.#runLog.begin(next)
+    const converted = await this.#runLog.attempt(conversion, async () => {
       const converting = next.mode === 'shared' ? lease.downgrade() : this.#upgrade(lease)
       const successor = await converting
-      this.#diary.ends(attempt, lease)
+      this.#runLog.ends(attempt, lease)
       return successor
     })
-    return converted === undefined ? this.#diary.letGo(attempt, lease) : this.hold(conversion, next, converted)
+    return converted === undefined ? this.#runLog.letGo(attempt, lease) : this.hold(conversion, next, converted)
   }
 
   #upgrade(lease: Lease): Promise<Lease> {
@@ -86,11 +86,11 @@ export class Holder {
   }
 
   /** To whichever process finds the proof first, this one among them; at times long after. */
-  async #handOff(attempt: string, wanted: Wanted, lease: Lease): Promise<void> {
+  async #handOff(attempt: string, wanted: LoggedWish, lease: Lease): Promise<void> {
     const { world, passed, trust } = this.#setting
     try {
       const proof = await lease.handOff()
-      this.#diary.ends(attempt, lease)
+      this.#runLog.ends(attempt, lease)
       const twice = world.chance(0.1)
       if (twice) trust.exempt(lease)
       const left: PassedLease = {
@@ -104,8 +104,8 @@ export class Holder {
       }
       passed.push(...(twice ? [left, left] : [left]))
     } catch (error) {
-      this.#diary.unlessExpected(error)
-      await this.#diary.letGo(attempt, lease)
+      this.#runLog.unlessExpected(error)
+      await this.#runLog.letGo(attempt, lease)
     }
   }
 
@@ -116,28 +116,28 @@ export class Holder {
     const [found] = index < 0 ? [] : passed.splice(index, 1)
     if (found === undefined) return
     if (found.twice) return this.#offTheRecord.#resumeShared(found)
-    const wanted: Wanted = { ...found.wanted, jumps: true, resumes: found.origin }
-    const attempt = this.#diary.begin(wanted)
-    const resumed = await this.#diary.attempt(attempt, () => this.#resume(found))
+    const wanted: LoggedWish = { ...found.wanted, jumps: true, resumes: found.origin }
+    const attempt = this.#runLog.begin(wanted)
+    const resumed = await this.#runLog.attempt(attempt, () => this.#resume(found))
     if (resumed !== undefined) await this.hold(attempt, wanted, resumed)
   }
 
   async #resumeShared(found: PassedLease): Promise<void> {
-    const attempt = this.#diary.begin(found.wanted)
+    const attempt = this.#runLog.begin(found.wanted)
     try {
       const lease = await this.#resume(found)
-      this.#diary.got(attempt, lease)
+      this.#runLog.got(attempt, lease)
       await this.hold(attempt, found.wanted, lease)
     } catch (error) {
       // This client has it already.
-      if ((error as { code?: string }).code !== 'INVALID') this.#diary.unlessExpected(error)
+      if ((error as { code?: string }).code !== 'INVALID') this.#runLog.unlessExpected(error)
     }
   }
 
   /** The same holder, doing what nobody judges. */
   get #offTheRecord(): Holder {
     const setting: Setting = { ...this.#setting, events: [], passed: [] }
-    return new Holder(setting, new Diary(setting))
+    return new Holder(setting, new RunLog(setting))
   }
 
   /** Whoever gets no answer asks for the same ttl again. */

@@ -43,7 +43,7 @@ export class OrphanWatch {
   }
 
   #isKnown(id: string): boolean {
-    for (const locks of this.#clients) if (clientOf(locks).runtime.claimRuntimes.get(id) !== undefined) return true
+    for (const locks of this.#clients) if (clientOf(locks).claimRuntimes.get(id) !== undefined) return true
     return false
   }
 }

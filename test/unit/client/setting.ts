@@ -1,13 +1,13 @@
 import type { LeaseProof } from '../../../src/index.ts'
-import type { Wanted } from '../../../src/testing/history/event.ts'
-import type { DiarySetting } from '../../../src/testing/simulation/diary.ts'
+import type { LoggedWish } from '../../../src/testing/history/event.ts'
+import type { RunLogSetting } from '../../../src/testing/simulation/run-log.ts'
 import type { Traces } from './traces.ts'
 import type { TrustWatch } from './trust-watch.ts'
 
 /** A lease between two processes. */
 export interface PassedLease {
   readonly proof: LeaseProof
-  readonly wanted: Wanted
+  readonly wanted: LoggedWish
   /** The attempt that was granted it. */
   readonly origin: string
   /** When somebody finds the proof. */
@@ -25,7 +25,7 @@ export interface PassedLease {
 export type Subject = 'everything' | 'reads' | 'renewals' | 'hand-offs' | 'permits' | 'web locks'
 
 /** Where a worker lives, and what it may do there. */
-export interface Setting extends DiarySetting {
+export interface Setting extends RunLogSetting {
   readonly traces: Traces
   readonly trust: TrustWatch
   /** Workers in the middle of a turn. */

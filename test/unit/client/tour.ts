@@ -6,12 +6,12 @@ import { checkHistory, type HistoryEvent, type HistoryReport } from '../../../sr
 import { World } from '../../../src/testing/simulation/world.ts'
 import { DocumentShelf } from '../support/document-shelf.ts'
 import { documentDriverOver, driverOver, type Limit } from './drivers.ts'
-import { SimulatedLine, type Line } from '../../../src/testing/simulation/line.ts'
+import { SimulatedLink, type NetworkLink } from '../../../src/testing/simulation/network.ts'
 import { OrphanWatch } from './orphan-watch.ts'
 import type { PassedLease, Subject } from './setting.ts'
 import { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'
 import { simulatedThread } from '../../../src/testing/simulation/simulated-thread.ts'
-import { afflict, weatherOf } from '../../../src/testing/simulation/storm.ts'
+import { injectFaults, weatherOf } from '../../../src/testing/simulation/weather.ts'
 import { Traces } from './traces.ts'
 import { TrustWatch } from './trust-watch.ts'
 import { Worker } from './worker.ts'
@@ -69,7 +69,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   const clock = { now: () => world.now * storeRate, wall: () => 1_700_000_000_000 + world.now }
   const store = options.store === 'documents' ? undefined : memory({ clock })
   const shelf = new DocumentShelf(() => Math.floor(clock.now()))
-  const driverFor = (process: SimulatedProcess, line: Line): LockDriver => {
+  const driverFor = (process: SimulatedProcess, line: NetworkLink): LockDriver => {
     if (store === undefined) return documentDriverOver(line, shelf, process.environment)
     return driverOver(line, store, options.store === 'documents' ? undefined : options.store)
   }
@@ -84,7 +84,8 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   const orphans = new OrphanWatch(wholeStore)
   const trust = new TrustWatch(wholeStore, storeRate)
 
-  const lineOf = (process: SimulatedProcess): Line => new SimulatedLine(world, process, weatherOf(world, storms, gale))
+  const lineOf = (process: SimulatedProcess): NetworkLink =>
+    new SimulatedLink(world, process, weatherOf(world, storms, gale))
 
   const live = async (name: string): Promise<void> => {
     const process = new SimulatedProcess(world, world.clockRate())
@@ -102,7 +103,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
     })
     orphans.add(locks)
     trust.add(locks, process)
-    afflict(world, name, process, storms, events, { thread, gale })
+    injectFaults(world, name, process, storms, events, { thread, gale })
     const crew = Array.from(
       { length: workers },
       (_, number) =>

@@ -78,11 +78,11 @@ export class Traces {
 
   /** Looks at a client that was closed. */
   lookAfter(locks: Locks): void {
-    const { leases, runtime } = clientOf(locks)
-    const { waiters, claimRuntimes, timers } = runtime
+    const { leases, acquisitions, elections, claimRuntimes, timers } = clientOf(locks)
     this.#note('closed', {
       leases: leases.size,
-      waiters: waiters.size,
+      acquisitions: acquisitions.size,
+      elections: elections.size,
       claims: claimRuntimes.size,
       alarms: timers.tasks,
     })
@@ -96,11 +96,11 @@ export class Traces {
     const lease = await locks.tryAcquire(`idle ${this.#client}`, { ttl: 1000 })
     const timersAlive = process.timersAlive
     await lease?.release()
-    const { leases, resuming, runtime } = clientOf(locks)
-    const { waiters, claimRuntimes, timers } = runtime
+    const { leases, acquisitions, elections, resuming, claimRuntimes, timers } = clientOf(locks)
     this.#note('idle', {
       leases: leases.size,
-      waiters: waiters.size,
+      acquisitions: acquisitions.size,
+      elections: elections.size,
       claims: claimRuntimes.size,
       'claims to resume': resuming.size,
       alarms: timers.tasks,

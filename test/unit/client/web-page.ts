@@ -1,19 +1,19 @@
 import type { Lease } from '../../../src/index.ts'
 import { type WebLock, type WebLockManager, webLocks } from '../../../src/web-locks/index.ts'
-import type { Wanted } from '../../../src/testing/history/event.ts'
-import type { Diary } from '../../../src/testing/simulation/diary.ts'
+import type { LoggedWish } from '../../../src/testing/history/event.ts'
+import type { RunLog } from '../../../src/testing/simulation/run-log.ts'
 import type { Setting } from './setting.ts'
 import { clientOf } from '../../support/client-of.ts'
 
 /** Asks for locks as pages do, by the W3C interface. */
 export class WebPage {
   readonly #setting: Setting
-  readonly #diary: Diary
+  readonly #runLog: RunLog
   readonly #manager: WebLockManager
 
-  constructor(setting: Setting, diary: Diary) {
+  constructor(setting: Setting, runLog: RunLog) {
     this.#setting = setting
-    this.#diary = diary
+    this.#runLog = runLog
     this.#manager = webLocks(setting.locks)
   }
 
@@ -22,8 +22,8 @@ export class WebPage {
     if (world.chance(0.1)) return this.#query()
     if (world.chance(0.2)) return this.#requestWhatIsStolen()
     const mode = world.chance(0.5) ? 'shared' : 'exclusive'
-    const wanted: Wanted = { key: 'page', mode }
-    const attempt = this.#diary.begin(wanted)
+    const wanted: LoggedWish = { key: 'page', mode }
+    const attempt = this.#runLog.begin(wanted)
     const ifAvailable = world.chance(0.2)
     const given = ifAvailable || world.chance(0.5) ? undefined : this.#signal()
     const options = { mode, ifAvailable, ...(given !== undefined && { signal: given.signal }) } as const
@@ -39,10 +39,10 @@ export class WebPage {
   async #requestWhatIsStolen(): Promise<void> {
     const { world, process } = this.#setting
     const steal = world.chance(0.3)
-    const attempt = this.#diary.begin({ key: 'loot', mode: 'exclusive', jumps: steal })
+    const attempt = this.#runLog.begin({ key: 'loot', mode: 'exclusive', jumps: steal })
     const requesting = this.#manager.request('loot', { steal }, async (lock) => {
-      this.#diary.deliver({ type: 'granted', attempt, fence: lock?.fence ?? 0 })
-      this.#diary.deliver({ type: 'release', attempt })
+      this.#runLog.deliver({ type: 'granted', attempt, fence: lock?.fence ?? 0 })
+      this.#runLog.deliver({ type: 'release', attempt })
       await process.wait(world.between(1, 300))
     })
     await this.#settled(attempt, requesting, undefined)
@@ -51,9 +51,9 @@ export class WebPage {
   async #hold(attempt: string, lock: WebLock): Promise<void> {
     const { world, process } = this.#setting
     const lease = this.#leaseOf(lock)
-    this.#diary.got(attempt, lease)
+    this.#runLog.got(attempt, lease)
     await process.wait(world.chance(0.2) ? world.between(300, 1200) : world.between(1, 60))
-    this.#diary.ends(attempt, lease)
+    this.#runLog.ends(attempt, lease)
   }
 
   /** What the page does not see: until when its lock can be trusted. */
@@ -76,7 +76,7 @@ export class WebPage {
   }
 
   #refused(attempt: string): void {
-    this.#diary.deliver({ type: 'refused', attempt })
+    this.#runLog.deliver({ type: 'refused', attempt })
   }
 
   #signal(): { readonly signal: AbortSignal; readonly reason: Error } {

@@ -1,5 +1,5 @@
 import { byteRange, LeaseholdError, named, type AcquireOptions, type Lease, type Locks } from '../../../src/index.ts'
-import type { Wanted } from '../../../src/testing/history/event.ts'
+import type { LoggedWish } from '../../../src/testing/history/event.ts'
 import type { World } from '../../../src/testing/simulation/world.ts'
 import type { Setting } from './setting.ts'
 import type { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'
@@ -7,7 +7,7 @@ import type { Traces } from './traces.ts'
 
 /** Something to want, and how to ask for it. */
 export interface Wish {
-  readonly wanted: Wanted
+  readonly wanted: LoggedWish
   readonly ask: (options: AcquireOptions) => Promise<Lease>
 }
 
@@ -24,7 +24,7 @@ export function anyWish({ world, locks, about }: Setting): Wish {
   }
   if (kind === 1 && world.chance(0.3)) return berth(world, locks)
   if (kind === 1) {
-    const wanted: Wanted = { key: 'pool', mode: 'shared', limit: 2 }
+    const wanted: LoggedWish = { key: 'pool', mode: 'shared', limit: 2 }
     return { wanted, ask: (options) => locks.semaphore('pool', 2).acquire(options) }
   }
   if (kind <= 3) {
@@ -33,14 +33,14 @@ export function anyWish({ world, locks, about }: Setting): Wish {
     const ask: Wish['ask'] = (options) => (mode === 'shared' ? book.read(options) : book.write(options))
     return { wanted: { key: 'book', mode }, ask }
   }
-  const wanted: Wanted = { key: 'orders', mode: 'exclusive', priority: world.chance(0.2) ? 5 : 0 }
+  const wanted: LoggedWish = { key: 'orders', mode: 'exclusive', priority: world.chance(0.2) ? 5 : 0 }
   return { wanted, ask: (options) => locks.acquire(named('orders'), options) }
 }
 
 /** A semaphore whose number of permits is being changed: while somebody has one, the other number is refused. */
 function berth(world: World, locks: Locks): Wish {
   const limit = world.chance(0.7) ? 2 : 3
-  const wanted: Wanted = { key: 'berth', mode: 'shared', limit }
+  const wanted: LoggedWish = { key: 'berth', mode: 'shared', limit }
   return { wanted, ask: (options) => locks.semaphore('berth', limit).acquire(options).catch(asTimeout) }
 }
 

@@ -1,5 +1,5 @@
 import type { AcquireOptions } from '../../../src/index.ts'
-import { Diary } from '../../../src/testing/simulation/diary.ts'
+import { RunLog } from '../../../src/testing/simulation/run-log.ts'
 import { Errands } from './errands.ts'
 import { Holder } from './holder.ts'
 import type { Setting } from './setting.ts'
@@ -10,17 +10,17 @@ import { clientOf } from '../../support/client-of.ts'
 /** Takes one lock after another, does what holders do, and tells the history. */
 export class Worker {
   readonly #setting: Setting
-  readonly #diary: Diary
+  readonly #runLog: RunLog
   readonly #holder: Holder
   readonly #errands: Errands
   readonly #page: WebPage | undefined
 
   constructor(setting: Setting) {
     this.#setting = setting
-    this.#diary = new Diary(setting)
-    this.#holder = new Holder(setting, this.#diary)
-    this.#errands = new Errands(setting, this.#diary)
-    if (setting.about === 'web locks') this.#page = new WebPage(setting, this.#diary)
+    this.#runLog = new RunLog(setting)
+    this.#holder = new Holder(setting, this.#runLog)
+    this.#errands = new Errands(setting, this.#runLog)
+    if (setting.about === 'web locks') this.#page = new WebPage(setting, this.#runLog)
   }
 
   async work(until: number): Promise<void> {
@@ -36,7 +36,7 @@ export class Worker {
 
   /** The client is about to be closed, in the middle of whatever is being done. */
   closing(): void {
-    this.#diary.endsAll()
+    this.#runLog.endsAll()
   }
 
   async #turn(): Promise<void> {
@@ -60,8 +60,8 @@ export class Worker {
       ...(wanted.priority !== undefined && { priority: wanted.priority }),
       ...(wanted.priority === 5 && world.chance(0.5) && { onConflict: 'preempt' }),
     }
-    const attempt = this.#diary.begin(wanted)
-    const lease = await this.#diary.attempt(attempt, () => ask(options))
+    const attempt = this.#runLog.begin(wanted)
+    const lease = await this.#runLog.attempt(attempt, () => ask(options))
     if (lease !== undefined) await this.#holder.hold(attempt, wanted, lease)
   }
 
@@ -70,15 +70,15 @@ export class Worker {
     const { world, process, locks } = this.#setting
     const keys = ['ledger', 'orders']
     // It may give one of them back and ask again: only what it has in the end is a turn.
-    const attempts = this.#diary.beginAll(keys.map((key) => ({ key, mode: 'exclusive' })))
+    const attempts = this.#runLog.beginAll(keys.map((key) => ({ key, mode: 'exclusive' })))
     try {
       const { leases } = await locks.acquireAll(keys, anyOptions(this.#setting))
       const turns = leases.map((lease, index) => ({ attempt: attempts[index] ?? '', lease }))
-      for (const { attempt, lease } of turns) this.#diary.got(attempt, lease)
+      for (const { attempt, lease } of turns) this.#runLog.got(attempt, lease)
       await process.wait(world.between(1, 60))
-      await Promise.all(turns.map(({ attempt, lease }) => this.#diary.letGo(attempt, lease)))
+      await Promise.all(turns.map(({ attempt, lease }) => this.#runLog.letGo(attempt, lease)))
     } catch (error) {
-      for (const attempt of attempts) this.#diary.refused(attempt, error)
+      for (const attempt of attempts) this.#runLog.refused(attempt, error)
     }
   }
 
@@ -87,15 +87,15 @@ export class Worker {
     const { world, process, locks, queues } = this.#setting
     const [outer, inner] = world.chance(0.5) ? (['orders', 'ledger'] as const) : (['ledger', 'orders'] as const)
     const within = async (key: string, body: () => Promise<void>): Promise<void> => {
-      const attempt = this.#diary.begin({ key, mode: 'exclusive' })
+      const attempt = this.#runLog.begin({ key, mode: 'exclusive' })
       // Where nobody sees who waits for whom, nobody may wait for ever.
       const options = { ...anyOptions(this.#setting), ...(!queues && { wait: world.between(10, 1500) }) }
       const running = locks.run(key, options, async (lease) => {
-        this.#diary.got(attempt, lease)
+        this.#runLog.got(attempt, lease)
         await body()
-        this.#diary.ends(attempt, lease)
+        this.#runLog.ends(attempt, lease)
       })
-      await running.catch((error: unknown) => this.#diary.refused(attempt, error))
+      await running.catch((error: unknown) => this.#runLog.refused(attempt, error))
     }
     await within(outer, () => within(inner, () => process.wait(world.between(1, 60))))
   }

@@ -10,7 +10,7 @@ import type {
 } from '../../../src/core/contract/driver.ts'
 import { Listeners } from '../../../src/drivers/kit/listeners.ts'
 import { memory, type MemoryClock } from '../../../src/drivers/memory/driver.ts'
-import { unavailable } from '../../../src/testing/simulation/line.ts'
+import { linkDown } from '../../../src/testing/simulation/network.ts'
 
 /** A store in this process that can be away for a while, and come back empty. */
 export class RestartingStore implements LockDriver {
@@ -70,6 +70,6 @@ export class RestartingStore implements LockDriver {
   }
 
   #refuseIfDown(): void {
-    if (this.isDown) throw unavailable('The store is down.')
+    if (this.isDown) throw linkDown('The store is down.')
   }
 }

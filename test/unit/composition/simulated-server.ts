@@ -12,10 +12,10 @@ import type { Environment } from '../../../src/core/time/environment.ts'
 import { FaultLog, StoreFacade } from '../../../src/server/store/store-facade.ts'
 import { ServerMetrics } from '../../../src/server/store/metrics.ts'
 import { Sessions } from '../../../src/server/store/sessions.ts'
-import { unavailable, type Line } from '../../../src/testing/simulation/line.ts'
+import { linkDown, type NetworkLink } from '../../../src/testing/simulation/network.ts'
 
 /** What a client, or another server, reaches a server over. */
-export type Way = Pick<Line, 'ask' | 'read' | 'deliver'>
+export type Way = Pick<NetworkLink, 'ask' | 'read' | 'deliver'>
 
 /** What becomes of the events of a stream. */
 interface Received {
@@ -74,7 +74,7 @@ export class SimulatedServer {
       open: async () => {},
       send: async (requests) => {
         const statuses = await line.ask(() => this.#send(requests, session, stream))
-        const error = unavailable('There was no answer.')
+        const error = linkDown('There was no answer.')
         return statuses ?? requests.map(() => ({ state: 'unknown', error }))
       },
       list: (query: ListQuery): Promise<KeyPage> => line.read(() => this.#whileUp(({ gate }) => gate.list(query))),
@@ -107,7 +107,7 @@ export class SimulatedServer {
   /** Has the server do something, which takes a moment before and after. Killed meanwhile, it never answers. */
   async #whileUp<Answer>(work: (run: Run) => Promise<Answer>): Promise<Answer> {
     const run = this.#run
-    if (run === undefined) throw unavailable('Nobody listens.')
+    if (run === undefined) throw linkDown('Nobody listens.')
     await this.#pause(run)
     const answer = await work(run)
     await this.#pause(run)

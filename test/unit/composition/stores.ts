@@ -2,9 +2,9 @@
 import type { KeyPage, LockDriver } from '../../../src/core/contract/driver.ts'
 import type { Environment } from '../../../src/core/time/environment.ts'
 import type { quorum as realQuorum } from '../../../src/drivers/quorum/driver.ts'
-import { overLine, type SimulationOptions, type StoreFaults } from '../../../src/testing/index.ts'
+import { overNetwork, type SimulationOptions, type StoreFaults } from '../../../src/testing/index.ts'
 import { RestartingStore } from './restarting-store.ts'
-import { unavailable } from '../../../src/testing/simulation/line.ts'
+import { linkDown } from '../../../src/testing/simulation/network.ts'
 import { SimulatedServer, type Way } from './simulated-server.ts'
 
 type Store = SimulationOptions['store']
@@ -12,7 +12,7 @@ type Store = SimulationOptions['store']
 /** A store that clients reach directly, and that never loses anything. */
 export const alone: Store = (clock) => {
   const store = new RestartingStore(clock)
-  return { driver: (line) => overLine(line, store), list: (query) => store.list(query) }
+  return { driver: (line) => overNetwork(line, store), list: (query) => store.list(query) }
 }
 
 /**
@@ -62,7 +62,7 @@ export function quorumOf(quorum: typeof realQuorum, { nodes = 3, votesAfterMs = 
     }
     return {
       driver: (line, own) => {
-        const drivers = hosts.map(({ store, server }) => (served ? server.driver(line, own) : overLine(line, store)))
+        const drivers = hosts.map(({ store, server }) => (served ? server.driver(line, own) : overNetwork(line, store)))
         return quorum(drivers, { votesAfter: votesAfterMs, answerWithin: 100, environment: own })
       },
       list: (query) => unionOf(stores, query),
@@ -84,7 +84,7 @@ function directly(environment: Environment): Way {
     ask,
     async read(work) {
       const answer = await ask(work)
-      if (answer === undefined) throw unavailable('There was no answer.')
+      if (answer === undefined) throw linkDown('There was no answer.')
       return answer
     },
     deliver: (action) => void environment.timer(1, action),

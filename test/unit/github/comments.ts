@@ -1,15 +1,15 @@
-import { claimText, type ClaimRecord } from '../../../src/drivers/github/claim-comment.ts'
-import type { Comment } from '../../../src/drivers/github/comment-text.ts'
-import { takeoverText, type TakeoverRecord } from '../../../src/drivers/github/takeover-comment.ts'
-import { readThread } from '../../../src/drivers/github/thread.ts'
-import type { Look } from '../../../src/drivers/github/verdict.ts'
+import { claimCommentText, type CommentRecord } from '../../../src/drivers/github/protocol/claim-comment.ts'
+import type { Comment } from '../../../src/drivers/github/protocol/comment-text.ts'
+import { takeoverText, type TakeoverRecord } from '../../../src/drivers/github/protocol/takeover-comment.ts'
+import { readThread } from '../../../src/drivers/github/protocol/thread.ts'
+import type { IssueReading } from '../../../src/drivers/github/protocol/verdict.ts'
 
 export const key = 'default/issue:1'
 
 /** Seconds of GitHub's clock in which these stories happen. */
 export const seconds = (count: number): number => 1_800_000_000_000 + count * 1000
 
-export function record(id: string, more: Partial<ClaimRecord> = {}): ClaimRecord {
+export function record(id: string, more: Partial<CommentRecord> = {}): CommentRecord {
   const runner = { worker: `worker ${id}`, node: `node ${id}` }
   return { id, key, ttlMs: 60_000, runner, claimedAt: seconds(0), heartbeatAt: seconds(0), renewals: 0, ...more }
 }
@@ -18,8 +18,8 @@ export function comment(id: number, body: string, updatedAt = seconds(0)): Comme
   return { id, issue: 1, author: 'somebody', body, createdAt: seconds(0), updatedAt }
 }
 
-export function claim(id: number, more: Partial<ClaimRecord> = {}, updatedAt?: number): Comment {
-  return comment(id, claimText(record(`claim-${id}`, more)), updatedAt)
+export function claim(id: number, more: Partial<CommentRecord> = {}, updatedAt?: number): Comment {
+  return comment(id, claimCommentText(record(`claim-${id}`, more)), updatedAt)
 }
 
 export function takeover(
@@ -34,7 +34,7 @@ export function takeover(
 }
 
 /** What was read when GitHub's clock said so, by a look that began just then. */
-export function look(comments: readonly Comment[], dateMs: number, more: Partial<Look> = {}): Look {
+export function read(comments: readonly Comment[], dateMs: number, more: Partial<IssueReading> = {}): IssueReading {
   const thread = readThread(comments, key, 300_000)
   return { thread, dateMs, begunAt: dateMs, begunDateMs: dateMs, seenAt: new Map(), ...more }
 }

@@ -60,7 +60,7 @@ export async function tour(options: TourOptions): Promise<Story> {
       assign: false,
       heldLabel: false,
     })
-    if (kind === 'storm') weather.afflict(tourMs.storm)
+    if (kind === 'storm') weather.injectFaults(tourMs.storm)
     return play(
       world,
       { client: `client-${index}`, rate, issue, kind, weather },

@@ -15,7 +15,7 @@ export class Weather {
   }
 
   /** Stops the machine, cuts the line or slows it down, again and again. */
-  afflict(until: number): void {
+  injectFaults(until: number): void {
     const world = this.#world
     const again = (): void => {
       if (world.now >= until) return

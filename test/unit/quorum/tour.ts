@@ -48,7 +48,7 @@ export async function tour(options: TourOptions): Promise<HistoryReport> {
     })
     return play(world, `client-${number}`, driver, environment, until, events)
   })
-  for (const store of stores) afflict(world, store, until)
+  for (const store of stores) injectFaults(world, store, until)
   await world.run(Promise.all(runs))
   return checkHistory(events, { fair: false })
 }
@@ -74,7 +74,7 @@ function isolate(world: World, cutUntil: number[], until: number): void {
 }
 
 /** Stops the node, takes it away, or brings it back without its data, again and again. */
-function afflict(world: World, store: NodeStore, until: number): void {
+function injectFaults(world: World, store: NodeStore, until: number): void {
   const again = (): void => {
     if (world.now >= until) return
     const kind = world.between(0, 3)

@@ -1,5 +1,5 @@
 import { runCommandLine } from '../../../src/cli/command-line.ts'
-import type { Surroundings } from '../../../src/cli/command.ts'
+import type { CommandContext } from '../../../src/cli/command.ts'
 import { messagesTo } from '../../../src/cli/output/messages.ts'
 import { connect } from '../../../src/index.ts'
 
@@ -9,7 +9,7 @@ let desks = 0
 export function desk(answer?: string) {
   const store = `memory:cli-${(desks += 1)}`
   const shown = { output: '', errors: '' }
-  const surroundings: { -readonly [Name in keyof Surroundings]: Surroundings[Name] } = {
+  const context: { -readonly [Name in keyof CommandContext]: CommandContext[Name] } = {
     // Under another name: commands do not take a store that is in the memory of a process.
     variables: { LEASEHOLD_STORE: store.replace('memory:', 'desk:') },
     messages: messagesTo((text) => (shown.errors += text), undefined),
@@ -17,5 +17,5 @@ export function desk(answer?: string) {
     connect: (url, options) => connect(url.replace('desk:', 'memory:'), options),
     ask: answer === undefined ? undefined : () => Promise.resolve(answer),
   }
-  return { store, shown, surroundings, leasehold: (...args: string[]) => runCommandLine(args, surroundings) }
+  return { store, shown, context, leasehold: (...args: string[]) => runCommandLine(args, context) }
 }

@@ -1,4 +1,4 @@
--- What is there, and what can be forgotten.
+-- Listing, forgetting and the age of the data. No copy of a part of the rule, but for mayForget of core/rule/fence.ts.
 
 -- One page of keys with claims, in the order of their bytes: the clock, then each key with its claims.
 create or replace function leasehold.page(only_key text, prefix text, behind text, keys_max integer) returns json
@@ -9,7 +9,7 @@ language sql volatile as $$
        and k.key > behind collate "C" and k.key >= prefix collate "C" and k.key < prefix || chr(1114111) collate "C"
      order by k.key limit keys_max
   ), found as (
-    select (leasehold.lone(p)).* from page p where p.id is not null
+    select (leasehold.holder_in_row(p)).* from page p where p.id is not null
     union all
     select c.* from page p join leasehold.claims c on c.key = p.key and c.held where p.crowded
     union all
@@ -20,11 +20,11 @@ language sql volatile as $$
     'claims', coalesce((select json_agg(f order by f.key, f.held desc, f.band, f.arrival) from found f), '[]'))
 $$;
 
--- Forgets keys that nobody has asked for since an hour: the clock is then past every fence they minted.
--- Returns how many.
+-- Forgets keys whose last fence the clock has passed by an hour (mayForget), and returns how many.
 create or replace function leasehold.tidy(keys_max integer) returns bigint language plpgsql as $$
 declare
   now_us bigint := extract(epoch from leasehold.clock()) * 1000000;
+  -- forgetAfterMicroseconds of core/rule/fence.ts
   hour_ago_us bigint := now_us - 3600000000;
   forgotten bigint;
   abandoned text;
@@ -54,8 +54,8 @@ begin
 end
 $$;
 
--- For how long the tables have surely lost nothing, in milliseconds: no longer than this copy of them has been seen here,
--- and no longer than the server has been up, for a start may have brought back older files.
+-- For how many milliseconds the tables have certainly lost nothing: no longer than this copy of them has been seen here, and
+-- no longer than the server has been up, as a start may have brought back older files.
 create or replace function leasehold.kept_for_ms() returns double precision language plpgsql as $$
 declare
   this_copy text;

@@ -1,10 +1,10 @@
--- What drivers send.
+-- What drivers call. No copy of a part of the rule.
+--
+-- `claim_one`, `renew_one` and `release_one` carry out a single plain request, for the driver that listens on channel
+-- `sender`. They return `fence` and `leftMs` if the claim holds now, `released`, or how many are `ahead`; else as `send`. The
+-- settings are for the planner, which knows nothing of tables that are empty in one moment and full in the next.
 
--- A single plain request, for the driver that listens on channel `sender`. Returns `fence` and `leftMs` if it holds now,
--- `released`, or how many are `ahead`; else as `send`. The settings are for the planner, who knows nothing of tables that
--- are empty in one moment and full in the next.
-
-create or replace function leasehold.claim_one(of_key text, of_id text, for_ms bigint, who text, sender text, wanted json)
+create or replace function leasehold.claim_one(of_key text, of_id text, for_ms bigint, of_runner text, sender text, wanted json)
 returns json language plpgsql set enable_seqscan = off as $$
 declare
   -- See `send`.
@@ -17,26 +17,26 @@ begin
   insert into leasehold.keys as k (key, last_fence, id, channel, ttl_ms, acquired_at, last_heartbeat, renewal_count,
                                    expires_at, runner, claim)
   values (of_key, now_us, of_id, sender, for_ms, now_ms, now_ms, 0,
-          now_ms + least(for_ms, (wanted ->> 'max_hold_ms')::bigint), who, wanted)
+          now_ms + least(for_ms, (wanted ->> 'max_hold_ms')::bigint), of_runner, wanted)
       on conflict (key) do update
      set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = excluded.id, channel = excluded.channel,
          ttl_ms = excluded.ttl_ms, acquired_at = now_ms, last_heartbeat = now_ms, renewal_count = 0,
          expires_at = excluded.expires_at, runner = excluded.runner, claim = excluded.claim
-   where k.id is null and not k.crowded and k.last_fence < 9007199254740990
+   where k.id is null and not k.crowded and k.last_fence < 9007199254740990 /* FENCE_MAX - 1 */
      and (k.ended is null or (k.ended ->> 'until')::bigint <= now_ms)
   returning k.last_fence, k.expires_at - now_ms into minted, left_ms;
   if minted is not null then return json_build_object('fence', minted, 'leftMs', left_ms); end if;
   if wanted is null then
-    answer := leasehold.queue_up(of_key, of_id, for_ms, who, sender);
+    answer := leasehold.queue_up(of_key, of_id, for_ms, of_runner, sender);
     if answer is not null then
-      -- Who waits has been promised nothing: a crash costs it its place.
+      -- A waiter was promised nothing: a crash may cost it its place.
       perform set_config('synchronous_commit', 'off', true);
       return answer;
     end if;
   end if;
-  return leasehold.attend(
+  return leasehold.admit_one(
     row('claim', of_key, of_id, for_ms, null, null, true, (wanted ->> 'waits') = 'false' and (wanted ->> 'evict') is null,
-        (wanted ->> 'max_hold_ms')::bigint, who, wanted, null), now_ms, sender);
+        (wanted ->> 'max_hold_ms')::bigint, of_runner, wanted, null), now_ms, sender);
 end
 $$;
 
@@ -53,7 +53,7 @@ begin
    where k.key = of_key and k.id = of_id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms
   returning k.last_fence, k.expires_at - now_ms into kept, left_ms;
   if kept is not null then return json_build_object('fence', kept, 'leftMs', left_ms); end if;
-  return leasehold.attend(
+  return leasehold.admit_one(
     row('renew', of_key, of_id, for_ms, null, null, true, false, null, null, null, null), now_ms, sender);
 end
 $$;
@@ -67,41 +67,41 @@ begin
    where k.key = of_key and k.id = of_id and not k.crowded
      and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms;
   if found then return '{"released": true}'; end if;
-  return coalesce(leasehold.hand_over(of_key, of_id, sender), leasehold.attend(
+  return coalesce(leasehold.hand_over(of_key, of_id, sender), leasehold.admit_one(
     row('release', of_key, of_id, null, null, null, true, false, null, null, null, null), now_ms, sender));
 end
 $$;
 
--- The answer to a single request that is none of the simple ones.
-create or replace function leasehold.attend(request leasehold.request, now_ms bigint, sender text) returns json
+-- Carries out a single request that has no shortcut.
+create or replace function leasehold.admit_one(request leasehold.request, now_ms bigint, sender text) returns json
 language plpgsql as $$
 declare
   status jsonb;
   loose boolean;
   notifications jsonb[] := '{}';
 begin
-  if request.op = 'claim' and request.tries and leasehold.refuses(request, now_ms) then
-    status := leasehold.absent('refused');
+  if request.op = 'claim' and request.tries and leasehold.refuses_at_once(request, now_ms) then
+    status := leasehold.absent_status('refused');
   else
-    select c.notifications, c.status, c.loose into notifications, status, loose from leasehold.carry_out(request, sender, notifications) c;
+    select c.notifications, c.status, c.loose into notifications, status, loose from leasehold.admit(request, sender, notifications) c;
   end if;
-  -- Those behind it need not wait for the disk.
+  -- Do not make the requests behind this one wait for the disk.
   if loose then perform set_config('synchronous_commit', 'off', true); end if;
-  return json_build_object('rest', json_build_array(status), 'notifications', leasehold.spread(notifications, sender));
+  return json_build_object('rest', json_build_array(status), 'notifications', leasehold.notify_all(notifications, sender));
 end
 $$;
 
 -- Carries out a batch (an array of `request`, keys in order) in one transaction, for the driver that listens on channel
 -- `sender`. The last four count the requests, and those of them that are plain.
 -- Returns what became of plain requests by their keys: `held` with `fences` and `leftMs`, and `released`; the statuses
--- of all others in their order as `rest`, or what a single request would be told; and `notifications` of the sender's own claims. Other
--- owners are notified.
+-- of all others in their order as `rest`, or what the shortcuts answer; and `notifications` for the sender's own claims.
+-- Other drivers are notified.
 create or replace function leasehold.send(batch json, usual_runner text, sender text, requests integer,
                                           plain_claims integer, plain_renewals integer, plain_releases integer)
 returns json language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
-  -- Read before any key is locked, which is good enough for a lone holder: a time in the past promises nobody more, and
-  -- nobody else's lease is judged by it.
+  -- Read before any key is locked, which is good enough for a lone holder: an earlier time never lengthens its lease, and no
+  -- other lease is judged by it.
   now_us bigint := extract(epoch from leasehold.clock()) * 1000000;
   now_ms bigint := now_us / 1000;
   held text[];
@@ -116,8 +116,8 @@ declare
   rest json[] := '{}';
   notifications jsonb[] := '{}';
 begin
-  -- The rows of all keys are locked, and those that claims lack are made, in one order everywhere and in one pass. Two passes would
-  -- deadlock: one batch locks an old key and then makes a new one, another makes the new one and then wants the old.
+  -- Lock the rows of all keys, and make those that claims lack, in the same order everywhere and in one pass. Two passes
+  -- would deadlock: one batch locks an old key and then makes a new one, another makes the new one and then wants the old.
   if requests > plain_claims + plain_renewals + plain_releases then
     insert into leasehold.keys as k (key)
     select b.key from (
@@ -132,11 +132,11 @@ begin
     perform from rows from (json_to_recordset(batch) as (key text)) with ordinality as r (key, place)
             join leasehold.keys k on k.key = r.key collate "C" order by r.place for no key update of k;
   else
-    -- The pass is the insert below: it only locks the keys of other requests, which have a row.
+    -- The insert below is that pass: of requests that are no claims it only locks the rows.
     locks_all := requests > plain_claims;
   end if;
   if plain_claims > 0 then
-    -- Nobody is here and no unclean end is to be told: granted.
+    -- Granted if the key is free and no unclean end is to be told.
     with granted as (
       insert into leasehold.keys as k (key, last_fence, id, channel, ttl_ms, acquired_at, last_heartbeat, renewal_count,
                                        expires_at, runner, claim)
@@ -149,7 +149,7 @@ begin
          set last_fence = greatest(k.last_fence + 1, now_us), ended = null, id = excluded.id, channel = excluded.channel,
              ttl_ms = excluded.ttl_ms, acquired_at = now_ms, last_heartbeat = now_ms, renewal_count = 0,
              expires_at = excluded.expires_at, runner = excluded.runner, claim = excluded.claim
-       where excluded.id is not null and k.id is null and not k.crowded and k.last_fence < 9007199254740990
+       where excluded.id is not null and k.id is null and not k.crowded and k.last_fence < 9007199254740990 /* FENCE_MAX - 1 */
          and (k.ended is null or (k.ended ->> 'until')::bigint <= now_ms)
       returning k.key, k.id, k.last_fence, k.expires_at - now_ms as left_ms
     ) select array_agg(g.key), array_agg(g.last_fence), array_agg(g.left_ms) into held, fences, left_ms
@@ -184,22 +184,22 @@ begin
     for request in select * from json_populate_recordset(null::leasehold.request, batch) r
                     where r.plain is not true or r.key <> all (done) loop
       request.runner := coalesce(request.runner, usual_runner);
-      answer := case when request.plain then leasehold.take_turn(request, sender) end;
-      if answer is null and request.op = 'claim' and request.tries and leasehold.refuses(request, now_ms) then
-        answer := leasehold.absent('refused');
+      answer := case when request.plain then leasehold.take_shortcut(request, sender) end;
+      if answer is null and request.op = 'claim' and request.tries and leasehold.refuses_at_once(request, now_ms) then
+        answer := leasehold.absent_status('refused');
       elsif answer is null then
-        select c.notifications, c.status into notifications, answer from leasehold.carry_out(request, sender, notifications) c;
+        select c.notifications, c.status into notifications, answer from leasehold.admit(request, sender, notifications) c;
       end if;
       rest := array_append(rest, answer);
     end loop;
   end if;
   return json_build_object('held', held, 'fences', fences, 'leftMs', left_ms, 'released', released, 'rest', rest,
-                           'notifications', case when cardinality(notifications) > 0 then leasehold.spread(notifications, sender) end);
+                           'notifications', case when cardinality(notifications) > 0 then leasehold.notify_all(notifications, sender) end);
 end
 $$;
 
--- Whether a lone holder of everything, whose time is not over, is there: then there is nothing to write.
-create or replace function leasehold.refuses(request leasehold.request, now_ms bigint) returns boolean
+-- Whether an exclusive holder in the row of its key, whose time is not over, refuses the claim: then nothing is written.
+create or replace function leasehold.refuses_at_once(request leasehold.request, now_ms bigint) returns boolean
 language plpgsql as $$
 begin
   return exists (
@@ -210,28 +210,28 @@ begin
 end
 $$;
 
--- Sends notifications of a claim to the channel of its channel, unless the driver said that the server has no room for notifications. A
--- notification has at most 8000 bytes: without its status it says that the claim should ask, and as 'poll' that all should.
-create or replace function leasehold.call(channel text, notifications json) returns void language sql volatile as $$
+-- Sends the notification of a claim to a channel, unless the driver found that the server has no room for notifications. The
+-- payload of NOTIFY has fewer than 8000 bytes: a notification without its status makes the claim poll, and 'poll' all claims.
+create or replace function leasehold.notify_channel(channel text, notification json) returns void language sql volatile as $$
   select pg_notify(channel, case
-           when octet_length(notifications::text) < 7900 then notifications::text
-           when octet_length((notifications -> 'key')::text) + octet_length((notifications -> 'id')::text) < 7800
-             then json_build_object('key', notifications -> 'key', 'id', notifications -> 'id')::text
+           when octet_length(notification::text) < 7900 then notification::text
+           when octet_length((notification -> 'key')::text) + octet_length((notification -> 'id')::text) < 7800
+             then json_build_object('key', notification -> 'key', 'id', notification -> 'id')::text
            else 'poll' end)
    where current_setting('leasehold.mute', true) is distinct from 'on'
 $$;
 
--- Sends notifications to the channels of its owners, and returns what is for the sender itself.
-create or replace function leasehold.spread(notifications jsonb[], sender text) returns json language plpgsql as $$
+-- Sends notifications to their channels, and returns those for the sender itself.
+create or replace function leasehold.notify_all(notifications jsonb[], sender text) returns json language plpgsql as $$
 declare
-  one jsonb;
+  notification jsonb;
   own json[] := '{}';
 begin
-  foreach one in array notifications loop
-    if one ->> 'channel' = sender then
-      own := array_append(own, (one - 'channel')::json);
-    elsif one ->> 'channel' <> '' then
-      perform leasehold.call(one ->> 'channel', (one - 'channel')::json);
+  foreach notification in array notifications loop
+    if notification ->> 'channel' = sender then
+      own := array_append(own, (notification - 'channel')::json);
+    elsif notification ->> 'channel' <> '' then
+      perform leasehold.notify_channel(notification ->> 'channel', (notification - 'channel')::json);
     end if;
   end loop;
   return array_to_json(own);

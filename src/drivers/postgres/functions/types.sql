@@ -1,19 +1,27 @@
--- The rule of src/core/rule/admission.ts and src/core/admission/ beside the data. Whoever changes one changes the other, and
--- the revision in schema.ts: the model test holds them equal. "leasehold." stands for the schema's name. Safe to run again.
+-- The rule of src/core/rule/ beside the data. Each file is named after the TypeScript part that it copies, and each function
+-- after the function there. Change both together, and the revision in schema.ts: the model test holds them equal.
+-- "leasehold." stands for the schema's name. Safe to run again.
 --
--- `send` carries out a batch in one transaction, `claim_one`, `renew_one` and `release_one` a single request. A holder
--- that has everything is dealt with in the row of its key in `keys`, while others wait in `claims` (`turns.sql`);
--- everything else goes through `carry_out`, which works on the rows of `claims` and keeps what it has decided about the
--- key in a `step`.
+-- `send` carries out a batch in one transaction; `claim_one`, `renew_one` and `release_one` a single request. A holder
+-- without company is dealt with in the row of its key in `keys`; so is, mostly, an exclusive holder while others wait in
+-- `claims` (contended.sql). Everything else goes through `admit`, which works on the rows of `claims`.
 --
--- First of several files, in this order: types, claims, changes, promotion, eviction, requests, turns, send, listing.
+-- Several files, in the order of schema.ts. Numbers that mean something have these names in the comments beside them:
+--   FENCE_MAX   9007199254740991, 2^53 - 1: the highest fence, see nextFence in core/rule/fence.ts.
+--   PLAIN_BAND  5000: the band of a claim that is no conversion and has priority 0, see `claim_place`.
 
 -- The database's clock. Read after the keys are locked, so that time never runs backwards between two batches.
 create or replace function leasehold.clock() returns timestamptz language sql volatile as
   'select clock_timestamp()';
 
--- Made anew, for those of an earlier revision have other columns. What uses them goes with them, and is made anew below.
+-- Whether a statement sees all that was committed before it locked its key. Under another default isolation it may not:
+-- then a change of `claims` also rewrites the row of the key, so that a transaction that began before fails and is retried.
+create or replace function leasehold.sees_all() returns boolean language sql stable as
+  $$ select current_setting('transaction_isolation') = 'read committed' $$;
+
+-- Made anew, as an earlier revision has other columns. The functions that use the types go with them, and are made below.
 drop type if exists leasehold.step cascade;
+drop type if exists leasehold.draft cascade;
 drop type if exists leasehold.request cascade;
 
 create type leasehold.request as (
@@ -24,35 +32,38 @@ create type leasehold.request as (
   -- For renew the fence floor, for evict the fence of the holder.
   fence       bigint,
   reason      text,
-  -- It may be dealt with in the row of its key: the only request of its key, and nothing out of the ordinary.
+  -- The only request of its key, and nothing out of the ordinary: it may be dealt with in the row of its key.
   plain       boolean,
-  -- For claim: it neither waits nor evicts nor replaces.
+  -- For claim: the claim neither waits nor evicts nor replaces.
   tries       boolean,
   max_hold_ms bigint,
-  -- For claim: who asks; null: who asks for most of the batch.
+  -- For claim: its runner; null: the usual runner of the batch.
   runner      text,
-  -- For claim: what is asked beyond the ordinary, in the names of the columns of `claims`.
+  -- For claim: what it asks beyond the ordinary, in the names of the columns of `claims`.
   claim       json,
   -- For renew: whether the claim may outlive its process from now on; null: as before.
   detached    boolean
 );
-create type leasehold.step as (
-  key        text,
-  now_ms     bigint,
-  now_us     bigint,
+
+-- The fields of KeyDraft in core/rule/draft.ts that do not stand in rows of `claims`.
+create type leasehold.draft as (
+  key           text,
+  now_ms        bigint,
+  -- The wall clock in microseconds, as in KeyView.
+  fence_floor   bigint,
   -- The id of the asking claim, and the channel of its driver.
-  asked      text,
-  channel      text,
-  last_fence bigint,
-  ended      jsonb,
-  -- The asking claim, where a function looks for it.
-  found      leasehold.claims,
-  -- Why the asking claim is gone, if this step found or made it so.
-  over       text,
-  -- The asking claim has taken somebody's place.
-  taken      boolean,
+  subject_id    text,
+  channel       text,
+  last_fence    bigint,
+  ended         jsonb,
+  -- The asking claim, once `find` has looked for it.
+  subject       leasehold.claims,
+  -- Why the asking claim is gone, if this request found or made it so.
+  drop_reason   text,
+  -- The asking claim takes the place of the holders that it evicted.
+  taken         boolean,
   -- The answer.
-  status   jsonb,
-  -- What others should hear: channel, key, id, status.
-  notifications       jsonb[]
+  status        jsonb,
+  -- What other drivers are to hear: channel, key, id, status.
+  notifications jsonb[]
 );

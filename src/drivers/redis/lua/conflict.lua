@@ -1,20 +1,21 @@
--- Who can share a key with whom: the copy in Lua of core/rule/conflict.ts, over the records of record.lua.
+-- Who can share a key with whom: the copy in Lua of core/rule/conflict.ts, over the records of claim-record.lua.
 
-local function overlaps(one, other)
-  if not one[RANGE_START] or not other[RANGE_START] then return true end
-  return one[RANGE_START] < other[RANGE_END] and other[RANGE_START] < one[RANGE_END]
+-- Whether two claims touch the same bytes. A claim without a range touches all of them.
+local function overlaps(claim, otherClaim)
+  if not claim[RANGE_START] or not otherClaim[RANGE_START] then return true end
+  return claim[RANGE_START] < otherClaim[RANGE_END] and otherClaim[RANGE_START] < claim[RANGE_END]
 end
 
--- Whether a claim that must go on waiting holds up one behind it.
-local function standsInTheWay(ahead, behind)
-  if not overlaps(ahead, behind) then return false end
-  return not (ahead[SHARED] and behind[SHARED]) or ahead[LIMIT] ~= false or behind[LIMIT] ~= false
+-- Whether a claim that must go on waiting (blocked) holds up a claim behind it.
+local function standsInTheWay(blocked, behind)
+  if not overlaps(blocked, behind) then return false end
+  return not (blocked[SHARED] and behind[SHARED]) or blocked[LIMIT] ~= false or behind[LIMIT] ~= false
 end
 
--- Whether a claim can join those who hold: 'room', 'none', or 'mismatch' when they share by another limit.
-local function roomFor(claim, holding)
+-- Whether a claim can join the holders: 'room', 'none', or 'mismatch' when they share by another limit.
+local function roomFor(claim, holders)
   local sharing, mismatch = 0, false
-  for _, holder in ipairs(holding) do
+  for _, holder in ipairs(holders) do
     if holder[ID] ~= claim[REPLACES] and overlaps(holder, claim) then
       if not (holder[SHARED] and claim[SHARED]) then return 'none' end
       if holder[LIMIT] ~= claim[LIMIT] then mismatch = true end
@@ -29,12 +30,4 @@ end
 -- Whether no claim at all can overtake this one while it waits.
 local function holdsUpEverybody(claim)
   return not claim[RANGE_START] and (not claim[SHARED] or claim[LIMIT] ~= false)
-end
-
--- A waiter's place in the queue as one number, least first: conversions, then higher priority, then arrival.
--- 12 bits for the class and 41 for the order fit the 53 that a score can notify apart.
-local function score(record)
-  local class = 1000 - record[PRIORITY]
-  if not record[REPLACES] then class = class + 2001 end
-  return class * 2199023255552 + record[ORDER]
 end

@@ -1,13 +1,14 @@
--- The work of one request on a key: the copy in Lua of core/rule/draft.ts. What a request decides is written by
--- key.lua; its answer is a line that decoding.ts reads. Needs record.lua, conflict.lua, key.lua and lease-time.lua.
+-- The work of one request on a key: the copy in Lua of KeyDraft in core/rule/draft.ts, name by name. What a request decides
+-- is written by key-state.lua; its answer is a line that decoding.ts reads. Needs claim-record.lua, conflict.lua and
+-- key-state.lua.
 
--- Besides what key.lua has in `draft`: the asking claim (subject), kept out of the store until it stands still, the
--- same as it is stored (subjectBefore), why it was dropped, and the holders whose time was found to be over (expiredHolders).
+-- Besides what key-state.lua has in `draft`: the asking claim (subject), kept out of the store until it is settled; the
+-- asking claim as stored (subjectBefore); why it was dropped; and the holders found to be over (expiredHolders).
 
 -- ---- answers
 
 local function heldLine(record)
-  -- Nobody is promised more than there is.
+  -- Rounded down: a holder is never promised more than is left.
   local line = string.format('h %.0f %.0f', record[FENCE], math.floor(record[EXPIRES_AT] - now))
   local after = record[AFTER]
   if not record[LEAVING] and not after then return line end
@@ -25,7 +26,7 @@ local function absentLine(reason, detail)
   return detail and 'a ' .. reason .. ' ' .. detail or 'a ' .. reason
 end
 
--- When the first of those in the way must be gone, or may be taken for stale.
+-- When the first holder in the way is over, or may be evicted as stale.
 local function againMs(record, atMost)
   local again = atMost
   for _, holder in ipairs(draft.holders) do
@@ -85,7 +86,7 @@ local function dropWaiter(stored, reason)
   if reason ~= 'expired' then notify(stored, absentLine(reason)) end
 end
 
--- Writes down where the asking claim came to stand.
+-- Stores the asking claim as it was decided, and answers with its status.
 local function settleSubject()
   if not draft.subject then return absentLine(draft.dropReason or 'unknown') end
   if draft.subject[FENCE] == 0 and not draft.subject[WAIT] then return absentLine('refused') end
@@ -107,7 +108,7 @@ local function noteEnd(record, how, detail)
   draft.headChanged = true
 end
 
--- Ends holders whose time is over and cuts leases that a clock set back would have stretched.
+-- Ends holders whose time is over, and cuts leases that a clock that was set back has stretched.
 local function settleHolders()
   local staying
   for at, stored in ipairs(draft.holders) do
@@ -127,7 +128,7 @@ local function settleHolders()
   draft.holders = staying
   draft.headChanged = true
   if #draft.expiredHolders == 0 then return end
-  -- Of several ends the latest grant is remembered.
+  -- If several ended, remember the one that was granted last.
   local last = draft.expiredHolders[1]
   for _, record in ipairs(draft.expiredHolders) do
     if record[FENCE] > last[FENCE] then last = record end
@@ -143,19 +144,19 @@ end
 
 -- ---- who is here
 
-local function holderCalled(id)
+local function holderById(id)
   for _, holder in ipairs(draft.holders) do
     if holder[ID] == id then return holder end
   end
 end
 
 local function holds(id)
-  local holder = holderCalled(id)
+  local holder = holderById(id)
   return holder ~= nil and now < holder[EXPIRES_AT]
 end
 
 local function find(id)
-  local holder = holderCalled(id)
+  local holder = holderById(id)
   if holder then return holder end
   local stored = findWaiter(id)
   if not stored then return nil end
@@ -174,12 +175,12 @@ local function expiredHolder(id)
   end
 end
 
--- Whether this step has found the claim to be over.
+-- Whether this request has found the claim to be over.
 local function hasEnded(id)
   return #draft.left > 0 or (draft.ended and draft.ended[ENDED_ID] == id) or expiredHolder(id) ~= nil
 end
 
--- For a claim that is not there: what is known of its end.
+-- The answer for a claim that is not stored: what is known of its end.
 local function absent(id)
   local expired = expiredHolder(id)
   if expired then return absentLine(howEnded(expired)) end

@@ -1,8 +1,8 @@
 -- Reads keys whole, for people and tools.
 -- KEYS: the records, PREFIX{TAG}k:KEY. ARGV: as call.lua reads it.
 -- Returns: the time in ms, then for each of KEYS an array of claims, holders first, each an array of texts as
---   record.lua numbers them, empty where absent; or the text "foreign" for a record of a newer version.
--- Needs call.lua and plain.lua.
+--   claim-record.lua numbers them, empty where absent; or the text "foreign" for a record of a newer version.
+-- No copy of a part of the rule. Needs call.lua, claim-record.lua and plain.lua.
 
 local function shown(record)
   local texts = {}

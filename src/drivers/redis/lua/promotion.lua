@@ -1,9 +1,10 @@
--- Who is let in: the copy in Lua of core/rule/promotion.ts. Needs draft.lua and what that needs.
+-- Which waiters are granted, and which holders are evicted: the copy in Lua of core/rule/promotion.ts, name by name. Needs
+-- draft.lua and what that needs.
 
--- Of a walk there are in `draft` the waiters passed that must go on waiting (blocked), and whether a conversion has
--- left a place for them (onceMore).
+-- The fields of Walk are in `draft`: the waiters passed that must go on waiting (blocked), and whether a granted
+-- conversion has left a place for them (onceMore).
 
--- Beside an exclusive holder of the whole key there is no other, so the first tells.
+-- An exclusive holder of the whole key is the only holder, so looking at the first is enough.
 local function heldAlone()
   local first = draft.holders[1]
   return first ~= nil and not first[SHARED] and not first[RANGE_START]
@@ -17,16 +18,16 @@ end
 
 -- Makes a waiter, or a newcomer, a holder.
 local function grant(waiter)
-  local replaced = waiter[REPLACES] and holderCalled(waiter[REPLACES])
+  local replaced = waiter[REPLACES] and holderById(waiter[REPLACES])
   if replaced then removeHolder(replaced) end
-  local granted = copy(waiter)
-  granted[FENCE] = fenceToCome(call, tag())
+  local granted = copyRecord(waiter)
+  granted[FENCE] = nextFence(call, tag())
   liftFence(call, tag(), granted[FENCE])
   granted[AFTER] = successionFor(waiter)
   granted[ACQUIRED_AT] = now
-  -- Promotion does not restart the lease: a waiter that died must not block for longer than it was told.
+  -- Promotion does not restart the lease: a waiter that died must not block for longer than its ttl.
   if replaced and waiter[WAIT] and replaced[EXPIRES_AT] > waiter[EXPIRES_AT] then
-    -- Until its owner hears of this, which may be expired, it trusts the lease that it had.
+    -- Until its owner hears of the grant, it trusts the lease that it had.
     granted[EXPIRES_AT], granted[TTL] = replaced[EXPIRES_AT], replaced[TTL]
   end
   granted[EXPIRES_AT] = capByMaxHold(granted[EXPIRES_AT], now, waiter[MAX_HOLD])
@@ -53,26 +54,26 @@ local function judgeWaiter(waiter)
   return room == 'none' and 'wait' or room == 'mismatch' and 'mismatch' or 'grant'
 end
 
--- Looks at the next in line. True: nobody behind can be let in, so they are not even read.
+-- Decides about the next waiter. True: no waiter behind it can be granted, so they are not even read.
 local function offer(stored)
   local waiter = stored == draft.subject and stored or judge(stored)
-  local verdict = judgeWaiter(waiter)
-  if verdict == 'grant' then
+  local decision = judgeWaiter(waiter)
+  if decision == 'grant' then
     grant(waiter)
     draft.onceMore = draft.onceMore or (waiter[REPLACES] and #draft.blocked > 0)
     return heldAlone()
   end
-  if verdict ~= 'wait' then
-    dropWaiter(stored, verdict)
+  if decision ~= 'wait' then
+    dropWaiter(stored, decision)
     return false
   end
   if not waiter[WAIT] then
-    -- Who would not wait is gone again, and holds up nobody behind.
+    -- A claim that does not wait leaves at once, and blocks no waiter behind it.
     dropSubject('refused')
     return false
   end
   draft.blocked[#draft.blocked + 1] = waiter
-  -- Cut once and for all: cut anew at every look, a dead waiter would live until the clock has caught up.
+  -- Store the cut: cut anew at every reading, a dead waiter would live until the clock has caught up.
   if waiter ~= stored then draft.rewritten[waiter[ID]] = waiter end
   return holdsUpEverybody(waiter)
 end
@@ -81,8 +82,8 @@ local function walk()
   if heldAlone() then return end
   local asking = draft.subject and draft.subject[ID]
   local newcomer = draft.subject and draft.subject[FENCE] == 0 and draft.subject
-  for stored in eachWaiter() do
-    if newcomer and score(newcomer) <= score(stored) then
+  for stored in waiters() do
+    if newcomer and rankOf(newcomer) <= rankOf(stored) then
       if offer(newcomer) then return end
       newcomer = false
     end
@@ -97,4 +98,87 @@ local function promote()
     draft.onceMore, draft.blocked = false, {}
     walk()
   until not draft.onceMore
+end
+
+-- ---- eviction
+
+-- The fewest eligible holders without whom the claim would fit, lowest priority and oldest first. None if the claim fits
+-- already, or would not fit even without all of them.
+local function makeRoom(claim, eligible)
+  local candidates, staying, leaving = {}, {}, {}
+  for at, holder in ipairs(draft.holders) do
+    staying[at] = holder
+    if holder[ID] ~= claim[REPLACES] and overlaps(holder, claim) and eligible(holder) then
+      candidates[#candidates + 1] = holder
+    end
+  end
+  table.sort(candidates, function(holder, otherHolder)
+    if holder[PRIORITY] ~= otherHolder[PRIORITY] then return holder[PRIORITY] < otherHolder[PRIORITY] end
+    return holder[FENCE] < otherHolder[FENCE]
+  end)
+  for _, candidate in ipairs(candidates) do
+    if roomFor(claim, staying) == 'room' then break end
+    for at, holder in ipairs(staying) do
+      if holder == candidate then
+        table.remove(staying, at)
+        break
+      end
+    end
+    leaving[#leaving + 1] = candidate
+  end
+  return roomFor(claim, staying) == 'room' and leaving or {}
+end
+
+local function evictHolder(holder, detail)
+  removeHolder(holder)
+  noteEnd(holder, 'evicted', detail)
+  notify(holder, absentLine('evicted', detail))
+end
+
+local function evictAll(leaving, detail)
+  for _, holder in ipairs(leaving) do evictHolder(holder, detail) end
+end
+
+-- Stops a holder's renewals, unless its lease is over already.
+local function askToLeave(holder)
+  if holder[LEAVING] or now >= holder[EXPIRES_AT] then return end
+  local leaving = copyRecord(holder)
+  leaving[LEAVING] = 'preempted'
+  replaceHolder(holder, leaving)
+  notify(leaving, heldLine(leaving))
+end
+
+-- The id of a runner, as JSON: the first text of the list that short-runner.ts writes. cjson may not be able to read the
+-- rest, which is the caller's.
+local function runnerId(text)
+  local at = 3
+  while true do
+    local found = string.find(text, '["\\]', at)
+    if string.sub(text, found, found) == '"' then return string.sub(text, 2, found) end
+    at = found + 2
+  end
+end
+
+-- Applies a claim's evict rule to the holders in its way. True: the claim takes their place, ahead of all waiters.
+local function applyEvictRule(claim)
+  local rule = claim[EVICT]
+  if not rule then return false end
+  if rule == 'lower-priority' then
+    local inTheWay = makeRoom(claim, function(holder) return holder[PRIORITY] < claim[PRIORITY] end)
+    for _, holder in ipairs(inTheWay) do askToLeave(holder) end
+    return false
+  end
+  if rule == 'stale' then
+    local silentSince = now - claim[STALE]
+    evictAll(makeRoom(claim, function(holder) return holder[HEARTBEAT] <= silentSince end), '"stale"')
+    return false
+  end
+  if rule == 'same-runner' then
+    local runner = runnerId(claim[RUNNER])
+    local own = makeRoom(claim, function(holder) return runnerId(holder[RUNNER]) == runner end)
+    evictAll(own, '"reclaimed"')
+    return #own > 0
+  end
+  evictAll(makeRoom(claim, function() return true end), '"forced"')
+  return true
 end

@@ -1,5 +1,7 @@
--- The rest of solo.lua: the request by the rule. Needs solo-call.lua, fences.lua, notifications.lua and theRule.
+-- The rest of solo.lua: the request by the rule. Needs solo-call.lua, fence.lua, notifications.lua and theRule.
 
-local line, notifications = theRule(call, fenceToCome, liftFence, refuseIfHalfMoved)(name, id, kind)
-for _, one in ipairs(notifications) do one[2] = one[2] .. '\n' .. string.sub(name, call.tagEnd + 3) end
+local line, notifications = theRule(call, nextFence, liftFence, refuseIfMigrating)(name, id, template)
+for _, notification in ipairs(notifications) do
+  notification[2] = notification[2] .. '\n' .. string.sub(name, call.tagEnd + 3)
+end
 return notifyAll(call.channel, line, notifications)

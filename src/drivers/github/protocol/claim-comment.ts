@@ -1,0 +1,155 @@
+/** A claim as a comment: its words for people, its fields for machines. */
+import { formatDuration } from '../../../core/time/duration.ts'
+import {
+  clockText,
+  commentText,
+  documentIn,
+  nameText,
+  objectOf,
+  textOf,
+  timeOf,
+  timeText,
+  wholeNumberOf,
+} from './comment-text.ts'
+import { type PublishedRunner, publishedRunnerIn } from './published-runner.ts'
+import { taskInfoIn, type TaskInfo } from './task-info.ts'
+
+/** How a claim ended by its owner's own hand. */
+export interface Completion {
+  readonly result: string
+  /** How long it was held; 0 if it never was. */
+  readonly durationMs: number
+  readonly at: number
+}
+
+/** What a claim's comment says. Its times are for people: GitHub's own decide. */
+export interface CommentRecord {
+  readonly id: string
+  readonly key: string
+  readonly ttlMs: number
+  readonly runner: PublishedRunner
+  readonly task?: TaskInfo | undefined
+  readonly claimedAt: number
+  readonly heartbeatAt: number
+  readonly renewals: number
+  /** Once its owner has seen that it holds: whoever stands before it in the queue is over. */
+  readonly heldSince?: number | undefined
+  readonly completion?: Completion | undefined
+}
+
+const version = 1
+/** No claim lives longer unrenewed. */
+export const ttlMaxMs = 3_600_000
+
+export function claimCommentText(record: CommentRecord): string {
+  const { id, key, ttlMs, runner, task, claimedAt, heartbeatAt, renewals, heldSince, completion } = record
+  return commentText('claim', sentenceOf(record), {
+    lock: {
+      worker_id: runner.worker,
+      node_id: runner.node,
+      claimed_at: timeText(claimedAt),
+      heartbeat_last: timeText(heartbeatAt),
+      ...(task !== undefined && { task_info: task }),
+    },
+    leasehold: {
+      version,
+      claim: id,
+      key,
+      ttl_ms: ttlMs,
+      renewals,
+      ...(heldSince !== undefined && { held_since: timeText(heldSince) }),
+      ...(runner.more !== undefined && { runner: runner.more }),
+      ...(completion !== undefined && {
+        completion: {
+          result: completion.result,
+          duration_ms: completion.durationMs,
+          completed_at: timeText(completion.at),
+        },
+      }),
+    },
+  })
+}
+
+/** What a claim's comment says; undefined if it is not one, or one that somebody broke or a newer version wrote. */
+export function claimIn(body: string): CommentRecord | undefined {
+  const document = documentIn('claim', body)
+  const lock = objectOf(document?.['lock'])
+  const own = objectOf(document?.['leasehold'])
+  if (lock === undefined || own === undefined || own['version'] !== version) return undefined
+  const [id, key] = [textOf(own['claim']), textOf(own['key'])]
+  const [ttlMs, renewals] = [wholeNumberOf(own['ttl_ms']), wholeNumberOf(own['renewals'])]
+  const runner = publishedRunnerIn(lock, own['runner'])
+  const [claimedAt, heartbeatAt] = [timeOf(lock['claimed_at']), timeOf(lock['heartbeat_last'])]
+  if (id === undefined || key === undefined || runner === undefined || renewals === undefined) return undefined
+  if (ttlMs === undefined || ttlMs === 0 || ttlMs > ttlMaxMs) return undefined
+  if (claimedAt === undefined || heartbeatAt === undefined) return undefined
+  return {
+    id,
+    key,
+    ttlMs,
+    runner,
+    task: taskInfoIn(lock['task_info']),
+    claimedAt,
+    heartbeatAt,
+    renewals,
+    heldSince: timeOf(own['held_since']),
+    completion: completionIn(own['completion']),
+  }
+}
+
+/** What is left to be read of a claim whose JSON somebody broke, or that a newer version wrote. */
+export interface BrokenClaim {
+  readonly key: string | undefined
+  readonly ttlMs: number | undefined
+  /** The result, if its owner had completed it. */
+  readonly result: string | undefined
+}
+
+/**
+ * Reads a broken claim line by line. Only whole lines count, indented as `claimCommentText` indents them: what a runner says of itself
+ * lies deeper, so it cannot pass for one. A claim is completed only if its sentence for people says so too.
+ */
+export function brokenClaimIn(body: string): BrokenClaim {
+  const ttlMs = wholeNumberOf(lineIn(body, 4, 'ttl_ms'))
+  const completed = /^✅ /m.test(body) && /^ {4}"completion": \{\r?$/m.test(body)
+  return {
+    key: textOf(lineIn(body, 4, 'key')),
+    ttlMs: ttlMs === undefined || ttlMs === 0 || ttlMs > ttlMaxMs ? undefined : ttlMs,
+    result: completed ? (textOf(lineIn(body, 6, 'result')) ?? 'released') : undefined,
+  }
+}
+
+/** The value of a field that has a line to itself. */
+function lineIn(body: string, indent: number, field: string): unknown {
+  const [, json] = new RegExp(`^ {${indent}}"${field}": (.*?),?\\r?$`, 'm').exec(body) ?? []
+  try {
+    return json === undefined ? undefined : JSON.parse(json)
+  } catch {
+    return undefined
+  }
+}
+
+function completionIn(value: unknown): Completion | undefined {
+  const given = objectOf(value)
+  if (given === undefined) return undefined
+  return {
+    result: textOf(given['result']) ?? 'released',
+    durationMs: wholeNumberOf(given['duration_ms']) ?? 0,
+    at: timeOf(given['completed_at']) ?? 0,
+  }
+}
+
+function sentenceOf({ runner, ttlMs, task, claimedAt, heartbeatAt, heldSince, completion }: CommentRecord): string {
+  const name = `**${nameText(runner.worker)}**`
+  if (completion !== undefined) {
+    const { result, durationMs } = completion
+    const held = heldSince === undefined ? 'never held it' : `held it for ${formatDuration(durationMs)}`
+    return `✅ ${name} is done (${nameText(result)}): ${held}, and let go at ${clockText(completion.at)}.`
+  }
+  const type = task?.task_type === undefined ? '' : ` for ${nameText(task.task_type)}`
+  const takes = task?.estimated_duration === undefined ? '' : `, about ${nameText(task.estimated_duration)}`
+  const heartbeat = `Last heartbeat ${clockText(heartbeatAt)}; after ${formatDuration(ttlMs)} without one its place is free.`
+  if (heldSince !== undefined)
+    return `🔒 ${name} holds this lock since ${clockText(heldSince)}${type}${takes}. ${heartbeat}`
+  return `⏳ ${name} is in line for this lock since ${clockText(claimedAt)}${type}${takes}. ${heartbeat}`
+}

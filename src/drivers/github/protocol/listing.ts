@@ -1,0 +1,61 @@
+import type { ListedClaim } from '../../../core/contract/driver.ts'
+import { claimIn } from './claim-comment.ts'
+import { roundingMs, type Comment } from './comment-text.ts'
+import { runnerOf } from './published-runner.ts'
+import type { Thread, ThreadClaim } from './thread.ts'
+import { headOf } from './verdict.ts'
+
+/** The claims of a thread as lists show them: the holder, then those in line. */
+export function listedClaims(thread: Thread): ListedClaim[] {
+  const head = headOf(thread)
+  return thread.claims.flatMap((claim) => {
+    if (claim.end !== undefined || claim.record === undefined) return []
+    return [listed(claim, claim.record, claim === head ? heldSince(thread, claim) : undefined)]
+  })
+}
+
+/** When the first in line came to hold: as its comment says, else when the last one before it ended. */
+export function heldSince({ claims }: Thread, head: ThreadClaim): number {
+  const ends = claims.flatMap(({ comment, end }) => (comment < head.comment && end !== undefined ? [end.at] : []))
+  return head.record?.heldSince ?? Math.max(head.createdAt, ...ends)
+}
+
+/** Which keys the comments of many issues are about, each with its own comments. A key counts in its lowest issue. */
+export function commentsByKey(comments: readonly Comment[]): Map<string, readonly Comment[]> {
+  const byIssue = new Map<number, Comment[]>()
+  for (const comment of comments) {
+    const others = byIssue.get(comment.issue)
+    if (others === undefined) byIssue.set(comment.issue, [comment])
+    else others.push(comment)
+  }
+  const byKey = new Map<string, readonly Comment[]>()
+  for (const [, own] of [...byIssue].toSorted(([one], [other]) => one - other)) {
+    for (const { body } of own) {
+      const key = claimIn(body)?.key
+      if (key !== undefined && !byKey.has(key)) byKey.set(key, own)
+    }
+  }
+  return byKey
+}
+
+function listed(
+  { comment, createdAt, updatedAt, ttlMs }: ThreadClaim,
+  record: NonNullable<ThreadClaim['record']>,
+  acquiredAt: number | undefined,
+): ListedClaim {
+  return {
+    id: record.id,
+    state: acquiredAt === undefined ? 'waiting' : 'held',
+    mode: 'exclusive',
+    priority: 0,
+    fence: acquiredAt === undefined ? 0 : comment,
+    ttlMs,
+    graceMs: 0,
+    enteredAt: createdAt,
+    acquiredAt: acquiredAt ?? 0,
+    lastHeartbeat: updatedAt,
+    renewalCount: record.renewals,
+    expiresAt: updatedAt + ttlMs + roundingMs,
+    runner: runnerOf(record.runner, record.task),
+  }
+}

@@ -1,0 +1,71 @@
+import type { Claim, Runner } from '../../../core/contract/driver.ts'
+import { objectOf, textOf, wholeNumberOf } from './comment-text.ts'
+
+/** What may be told of a runner beyond its name. Comments may be public, so nothing is unless asked for. */
+export type Published = 'host' | 'pid' | 'owner' | 'metadata'
+
+/** Enough to be told by, and never too much to be read again. */
+const nameLengthMax = 256
+
+/** A runner as its claim's comment shows it. @internal */
+export interface PublishedRunner {
+  readonly worker: string
+  readonly node: string
+  readonly more?: Readonly<Record<string, unknown>> | undefined
+}
+
+/** What a claim's comment tells of its runner. @internal */
+export function publishedRunner(
+  { runner }: Pick<Claim, 'runner'>,
+  publish: ReadonlySet<Published>,
+  workerId: string | undefined,
+): PublishedRunner {
+  const showsProcess = publish.has('pid')
+  const { host, pid, owner } = runner
+  const metadata = otherMetadata(runner)
+  const more = {
+    ...(showsProcess && { incarnation: runner.incarnation, pid }),
+    ...(publish.has('host') && { host }),
+    ...(publish.has('owner') && owner !== undefined && { owner }),
+    ...(publish.has('metadata') && metadata !== undefined && { metadata }),
+  }
+  return {
+    worker: (workerId ?? (showsProcess ? runner.id : withoutProcess(runner.id))).slice(0, nameLengthMax),
+    node: runner.client,
+    ...(Object.keys(more).length > 0 && { more }),
+  }
+}
+
+/** @internal */
+export function publishedRunnerIn(lock: Readonly<Record<string, unknown>>, own: unknown): PublishedRunner | undefined {
+  const [worker, node] = [textOf(lock['worker_id']), textOf(lock['node_id'])]
+  if (worker === undefined || node === undefined) return undefined
+  const more = objectOf(own)
+  return { worker, node, ...(more !== undefined && { more }) }
+}
+
+/** The runner as far as its comment tells. @internal */
+export function runnerOf({ worker, node, more = {} }: PublishedRunner, task: unknown): Runner {
+  const metadata = { ...objectOf(more['metadata']), ...(task !== undefined && { taskInfo: task }) }
+  const owner = textOf(more['owner'])
+  return {
+    id: worker,
+    incarnation: textOf(more['incarnation']) ?? worker,
+    host: textOf(more['host']) ?? '',
+    pid: wholeNumberOf(more['pid']) ?? 0,
+    client: node,
+    ...(owner !== undefined && { owner }),
+    ...(Object.keys(metadata).length > 0 && { metadata }),
+  }
+}
+
+/** A runner's own id ends with its pid. */
+function withoutProcess(id: string): string {
+  return id.replace(/^(runner_\d+_[^_]+)_\d+$/, '$1')
+}
+
+function otherMetadata({ metadata }: Runner): Readonly<Record<string, unknown>> | undefined {
+  if (metadata === undefined) return undefined
+  const { taskInfo: _, ...rest } = metadata
+  return Object.keys(rest).length > 0 ? rest : undefined
+}

@@ -1,0 +1,86 @@
+/** A takeover as a comment: it names the claims that it ends, for ever. */
+import {
+  clockText,
+  commentText,
+  documentIn,
+  nameText,
+  objectOf,
+  textOf,
+  timeText,
+  wholeNumberOf,
+} from './comment-text.ts'
+
+/**
+ * expired: not renewed within its ttl. stale: silent for as long as the taker allows. forced, evicted: on purpose.
+ * Only the first is sure to find its holder stopped: see `verdict.ts`.
+ */
+export type TakeoverCause = 'expired' | 'stale' | 'forced' | 'evicted'
+
+export interface EndedClaim {
+  /** The id of the claim's comment. */
+  readonly comment: number
+  readonly worker: string
+  readonly held: boolean
+}
+
+export interface TakeoverRecord {
+  readonly key: string
+  readonly by: string
+  readonly cause: TakeoverCause
+  /** Told to those it ends. */
+  readonly reason: string
+  readonly at: number
+  readonly ends: readonly EndedClaim[]
+}
+
+const version = 1
+const causes = new Set<unknown>(['expired', 'stale', 'forced', 'evicted'] satisfies TakeoverCause[])
+
+export function takeoverText(record: TakeoverRecord): string {
+  const { key, by, cause, reason, at, ends } = record
+  return commentText('takeover', sentenceOf(record), {
+    takeover: {
+      worker_id: by,
+      cause,
+      reason,
+      taken_at: timeText(at),
+      ends: ends.map(({ comment, worker, held }) => ({ comment_id: comment, worker_id: worker, held })),
+    },
+    leasehold: { version, key },
+  })
+}
+
+export function takeoverIn(body: string): TakeoverRecord | undefined {
+  const document = documentIn('takeover', body)
+  const takeover = objectOf(document?.['takeover'])
+  const own = objectOf(document?.['leasehold'])
+  const key = textOf(own?.['key'])
+  if (takeover === undefined || key === undefined || own?.['version'] !== version) return undefined
+  const { cause, ends } = takeover
+  if (!causes.has(cause) || !Array.isArray(ends)) return undefined
+  return {
+    key,
+    by: textOf(takeover['worker_id']) ?? '?',
+    cause: cause as TakeoverCause,
+    reason: textOf(takeover['reason']) ?? String(cause),
+    at: 0,
+    ends: ends.flatMap((entry: unknown) => {
+      const given = objectOf(entry)
+      const comment = wholeNumberOf(given?.['comment_id'])
+      if (comment === undefined) return []
+      return [{ comment, worker: textOf(given?.['worker_id']) ?? '?', held: given?.['held'] === true }]
+    }),
+  }
+}
+
+function sentenceOf({ by, cause, reason, at, ends }: TakeoverRecord): string {
+  const names = ends.map(({ worker }) => `**${nameText(worker)}**`).join(', ')
+  const who = `**${nameText(by)}**`
+  const why: Readonly<Record<TakeoverCause, string>> = {
+    expired: 'was not heard of for its whole lease',
+    stale: 'has been silent for too long',
+    forced: `had to make room for ${who}`,
+    evicted: `was turned out (${nameText(reason)})`,
+  }
+  return `⏭️ ${names} ${why[cause]}: its claim is over, noted by ${who} at ${clockText(at)}.`
+}

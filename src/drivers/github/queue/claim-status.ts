@@ -1,0 +1,157 @@
+/** Finding out where a claim stands, by as many looks at its issue as it takes to be sure. */
+import type { ClaimStatus } from '../../../core/contract/driver.ts'
+import { claimCommentText } from '../protocol/claim-comment.ts'
+import { roundingMs } from '../protocol/comment-text.ts'
+import type { Deadline } from '../api/deadline.ts'
+import { timeAt, type GithubContext } from './context.ts'
+import { settleDuplicates } from './enqueuing.ts'
+import { heartbeat } from './heartbeat.ts'
+import { endedBy, expire, leave, refuse, endMissing } from './leaving.ts'
+import type { LocalClaim } from './local-claims.ts'
+import { takeOver, takeoverBy, turnOut } from './takeover.ts'
+import { ousted, successionOf } from '../protocol/thread.ts'
+import { headOf, settlesInMs, verdictOn, type IssueReading, type QueueVerdict } from '../protocol/verdict.ts'
+
+/** Where a claim stands. */
+export async function stand(
+  context: GithubContext,
+  localClaim: LocalClaim,
+  mayWait: boolean,
+  deadline: Deadline,
+): Promise<ClaimStatus> {
+  const { settleMs } = context
+  for (;;) {
+    const read = await context.reader.read(localClaim.issue, localClaim.key, deadline)
+    await settleDuplicates(context, localClaim, read, deadline)
+    const verdict = verdictOn(read, localClaim, settleMs)
+    switch (verdict.state) {
+      case 'missing': {
+        const gone = mustShow(context, localClaim, read)
+          ? await goneFrom(context, localClaim, read, deadline)
+          : undefined
+        if (gone !== undefined) return gone
+        await deadline.pause(settleMs)
+        continue
+      }
+      case 'ended':
+        return leave(context, localClaim, endedBy(verdict.claim.end), read.thread)
+      case 'expired':
+        return expire(context, localClaim, read.thread, deadline)
+      case 'behind': {
+        if (localClaim.held) return stillHeld(context, localClaim, read)
+        const status = await wait(context, localClaim, read, verdict, mayWait, deadline)
+        if (status !== undefined) return status
+        continue
+      }
+      case 'first': {
+        if (localClaim.held) return stillHeld(context, localClaim, read)
+        localClaim.firstSince ??= read.begunAt
+        const waitMs = settlesInMs(localClaim.firstSince, localClaim.thereAt, read.begunAt, settleMs)
+        if (waitMs <= 0) return grant(context, localClaim, read, verdict, deadline)
+        await deadline.pause(waitMs)
+      }
+    }
+  }
+}
+
+/** A look should show the claim and does not: whether its comment is gone, or the look too old, an edit tells. */
+async function goneFrom(
+  context: GithubContext,
+  localClaim: LocalClaim,
+  read: IssueReading,
+  deadline: Deadline,
+): Promise<ClaimStatus | undefined> {
+  if (context.trustedAuthors.isRefused(localClaim.author)) return endMissing(context, localClaim, read.thread)
+  return heartbeat(context, localClaim, localClaim.record.ttlMs, deadline)
+}
+
+/** Whether a look must show the claim, if it is there at all. */
+export function mustShow({ settleMs }: GithubContext, localClaim: LocalClaim, read: IssueReading): boolean {
+  return read.begunAt >= localClaim.thereAt + settleMs
+}
+
+export function heldBy({ comment, after }: LocalClaim, ttlMs: number): ClaimStatus {
+  return { state: 'held', fence: comment, ttlMs, ...(after !== undefined && { after }) }
+}
+
+/** What is certainly left of a lease: counted from before its last edit was sent, and no more than GitHub's clock says. */
+export function leftMs(
+  context: GithubContext,
+  localClaim: LocalClaim,
+  updatedAt = localClaim.updatedAt,
+  dateMs = timeAt(context),
+): number {
+  const { ttlMs } = localClaim.record
+  const ownMs = localClaim.editedAt + ttlMs - context.environment.now()
+  return Math.max(0, Math.min(ownMs, updatedAt + ttlMs + roundingMs - dateMs))
+}
+
+/** Somebody stands before the claim. Undefined: what is in its way was dealt with, look again. */
+async function wait(
+  context: GithubContext,
+  localClaim: LocalClaim,
+  read: IssueReading,
+  { unrenewed, cleanup, ahead, againMs }: Extract<QueueVerdict, { state: 'behind' }>,
+  mayWait: boolean,
+  deadline: Deadline,
+): Promise<ClaimStatus | undefined> {
+  localClaim.firstSince = undefined
+  if (await turnOut(context, localClaim, read, deadline)) return undefined
+  if (unrenewed.length > 0) {
+    await takeOver(context, takeoverBy(localClaim), unrenewed, 'expired', 'expired', deadline)
+    return undefined
+  }
+  // A takeover is safe soon after: that is worth staying for.
+  const isSoon = againMs <= Math.max(3 * context.settleMs, 2 * roundingMs) && againMs < deadline.leftMs / 2
+  if (cleanup && isSoon) {
+    await deadline.pause(againMs)
+    return undefined
+  }
+  if (!mayWait) return refuse(context, localClaim, read.thread, deadline)
+  const askMs = staleInMs(context, localClaim, read, againMs)
+  localClaim.waiting = { ahead, againMs: askMs, at: context.environment.now() }
+  return { state: 'waiting', ahead, ttlMs: leftMs(context, localClaim), againMs: askMs }
+}
+
+/** A claim that may turn out a silent holder asks again when that one has been silent enough. */
+function staleInMs(
+  { settleMs }: GithubContext,
+  { evict, staleMs = 0 }: LocalClaim,
+  read: IssueReading,
+  againMs: number,
+): number {
+  const head = headOf(read.thread)
+  if (evict !== 'stale' || head === undefined) return againMs
+  return Math.max(1, Math.min(againMs, head.updatedAt + staleMs + settleMs + roundingMs - read.dateMs))
+}
+
+/** Nobody stands before the claim: it holds from now on, and its comment says so. */
+async function grant(
+  context: GithubContext,
+  localClaim: LocalClaim,
+  read: IssueReading,
+  { claim }: Extract<QueueVerdict, { state: 'first' }>,
+  deadline: Deadline,
+): Promise<ClaimStatus> {
+  const ttlMs = leftMs(context, localClaim, claim.updatedAt, read.dateMs)
+  localClaim.held = true
+  localClaim.after = successionOf(read.thread, localClaim.comment)
+  localClaim.record = { ...localClaim.record, heldSince: timeAt(context) }
+  const editedAt = context.environment.now()
+  try {
+    const edited = await context.api.editComment(localClaim.comment, claimCommentText(localClaim.record), deadline)
+    if (edited === undefined) return endMissing(context, localClaim, read.thread)
+    Object.assign(localClaim, { updatedAt: edited.comment.updatedAt, editedAt })
+  } catch {
+    // It holds all the same. The first heartbeat will say so.
+  }
+  context.markers.putUp(localClaim.issue, localClaim.author, ousted(read.thread, localClaim.comment)?.author)
+  context.mirror.put(localClaim.issue, localClaim.record)
+  return heldBy(localClaim, ttlMs)
+}
+
+function stillHeld(context: GithubContext, localClaim: LocalClaim, read: IssueReading): ClaimStatus {
+  const place = read.thread.claims.find(({ comment }) => comment === localClaim.comment)
+  localClaim.after ??= successionOf(read.thread, localClaim.comment)
+  return heldBy(localClaim, leftMs(context, localClaim, place?.updatedAt, read.dateMs))
+}

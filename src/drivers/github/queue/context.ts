@@ -1,0 +1,32 @@
+import type { Environment } from '../../../core/time/environment.ts'
+import type { GithubApi } from '../api/github-api.ts'
+import type { MirrorKeeper } from './mirror.ts'
+import type { RateBudget } from '../api/rate-budget.ts'
+import type { Published } from '../protocol/published-runner.ts'
+import type { LocalClaims } from './local-claims.ts'
+import type { IssueMarkers } from './issue-markers.ts'
+import type { ThreadReader } from './thread-reader.ts'
+import type { TrustedAuthors } from '../api/trusted-authors.ts'
+
+/** What the parts of one driver share. */
+export interface GithubContext {
+  readonly environment: Environment
+  readonly api: GithubApi
+  readonly rateBudget: RateBudget
+  readonly trustedAuthors: TrustedAuthors
+  readonly reader: ThreadReader
+  readonly localClaims: LocalClaims
+  readonly markers: IssueMarkers
+  readonly mirror: MirrorKeeper
+  /** Reads may be stale by less than this. */
+  readonly settleMs: number
+  readonly publish: ReadonlySet<Published>
+  readonly workerId: string | undefined
+  /** What came of the work, by fence, for those who say. */
+  readonly results: Map<number, string>
+}
+
+/** GitHub's time, for people to read. */
+export function timeAt({ api, environment }: GithubContext): number {
+  return api.clock.earliest(environment.now())
+}

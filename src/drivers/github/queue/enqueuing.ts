@@ -1,0 +1,129 @@
+/** How a claim gets its comment, once as far as anybody will see, and how it is found again. */
+import type { Claim } from '../../../core/contract/driver.ts'
+import { claimCommentText, type CommentRecord } from '../protocol/claim-comment.ts'
+import { roundingMs } from '../protocol/comment-text.ts'
+import type { Deadline } from '../api/deadline.ts'
+import { timeAt, type GithubContext } from './context.ts'
+import { isInDoubt } from '../api/faults.ts'
+import { publishedRunner } from '../protocol/published-runner.ts'
+import type { LocalClaim } from './local-claims.ts'
+import { taskInfoIn } from '../protocol/task-info.ts'
+import { isSilent, type IssueReading } from '../protocol/verdict.ts'
+
+/** How often a comment is sent before its outcome is left open. */
+const sendsMax = 3
+
+/** Puts the claim's comment at the end of the queue. */
+export async function enqueue(
+  context: GithubContext,
+  issue: number,
+  claim: Claim,
+  deadline: Deadline,
+): Promise<LocalClaim> {
+  const { environment, api, localClaims } = context
+  const at = timeAt(context)
+  const record: CommentRecord = {
+    id: claim.id,
+    key: claim.key,
+    ttlMs: claim.ttlMs,
+    runner: publishedRunner(claim, context.publish, context.workerId),
+    task: taskInfoIn(claim.runner.metadata?.['taskInfo']),
+    claimedAt: at,
+    heartbeatAt: at,
+    renewals: 0,
+  }
+  const editedAt = environment.now()
+  for (let sends = 1; ; sends += 1) {
+    try {
+      const { id, author, updatedAt } = await api.createComment(issue, claimCommentText(record), deadline)
+      context.trustedAuthors.own(author)
+      return sit(context, claim, { issue, comment: id, author, updatedAt, record, editedAt, held: false })
+    } catch (error) {
+      if (!isInDoubt(error)) throw error
+      localClaims.doubt(claim.id, environment.now())
+      if (sends === sendsMax) throw error
+    }
+    // It may be there all the same: look before sending it again. Should both arrive, the lower one is the claim.
+    await deadline.pause(context.settleMs)
+    const found = await find(context, issue, claim, deadline)
+    if (found !== undefined) return found
+  }
+}
+
+/** A claim that another process made, or whose reply was lost. */
+export async function find(
+  context: GithubContext,
+  issue: number,
+  claim: Pick<Claim, 'id' | 'key'> & Partial<Claim>,
+  deadline: Deadline,
+): Promise<LocalClaim | undefined> {
+  const read = await context.reader.read(issue, claim.key, deadline)
+  const place = read.thread.claims.find(({ record }) => record?.id === claim.id)
+  if (place?.record === undefined || place.end?.how === 'completed') return undefined
+  const { comment, record, updatedAt, author } = place
+  // Nobody here knows when it was sent: as long ago as can be, counted from before the look.
+  const editedAt = read.begunAt - (read.dateMs + roundingMs - updatedAt)
+  return sit(context, claim, {
+    issue,
+    comment,
+    author,
+    updatedAt,
+    record,
+    editedAt,
+    held: record.heldSince !== undefined,
+  })
+}
+
+/** Whether a claim that would not wait has nothing to hope for: then it leaves no trace. */
+export async function isHopeless(
+  context: GithubContext,
+  issue: number,
+  claim: Claim,
+  deadline: Deadline,
+): Promise<boolean> {
+  if (claim.evict === 'all') return false
+  const read = await context.reader.read(issue, claim.key, deadline)
+  const open = read.thread.claims.filter(({ end }) => end === undefined)
+  if (open.every((one) => isSilent(one, read, one.ttlMs, context.settleMs))) return false
+  const [head] = open
+  return claim.evict !== 'stale' || head === undefined || !isSilent(head, read, claim.staleMs ?? 0, context.settleMs)
+}
+
+/**
+ * Of several comments with one claim the lowest is the claim, whoever sent them and whichever was answered. The others
+ * count for nothing, and are taken away for the sake of people.
+ */
+export async function settleDuplicates(
+  { api }: GithubContext,
+  localClaim: LocalClaim,
+  read: IssueReading,
+  deadline: Deadline,
+): Promise<void> {
+  const { claims, duplicates } = read.thread
+  const own = claims.find(({ record }) => record?.id === localClaim.id)
+  if (own?.record !== undefined && own.comment < localClaim.comment) {
+    const { comment, record, updatedAt, author } = own
+    Object.assign(localClaim, { comment, record, updatedAt, author, held: record.heldSince !== undefined })
+  }
+  for (const { id, comment } of duplicates) {
+    if (id === localClaim.id && comment > localClaim.comment) await api.deleteComment(comment, deadline).catch(() => {})
+  }
+}
+
+function sit(
+  { localClaims, environment }: GithubContext,
+  claim: Pick<Claim, 'id' | 'key'> & Partial<Claim>,
+  known: Pick<LocalClaim, 'issue' | 'comment' | 'author' | 'updatedAt' | 'record' | 'editedAt' | 'held'>,
+): LocalClaim {
+  return localClaims.add({
+    id: claim.id,
+    key: claim.key,
+    evict: claim.evict,
+    staleMs: claim.staleMs,
+    thereAt: environment.now(),
+    firstSince: undefined,
+    after: undefined,
+    waiting: undefined,
+    ...known,
+  })
+}

@@ -1,0 +1,82 @@
+import type { Environment } from '../../../core/time/environment.ts'
+import { settledWithin } from '../../../core/time/bounded.ts'
+import type { Deadline, Deadlines } from '../api/deadline.ts'
+import type { GithubApi } from '../api/github-api.ts'
+import type { RateBudget } from '../api/rate-budget.ts'
+
+export interface SignTerms {
+  /** Assigns the holder's account to the issue. */
+  readonly assign: boolean
+  /** The label of a held issue; undefined: none. */
+  readonly label: string | undefined
+}
+
+const withinMs = 30_000
+
+/**
+ * Assignee and label, for people: they follow the holder and decide nothing. They are set after the fact, a failure is
+ * nobody's business, and they are left out while requests are scarce.
+ */
+export class IssueMarkers {
+  readonly #api: GithubApi
+  readonly #environment: Environment
+  readonly #deadlines: Deadlines
+  readonly #rateBudget: RateBudget
+  readonly #terms: SignTerms
+  /** The last change under way for each issue: they must not overtake each other. */
+  readonly #underWay = new Map<number, Promise<void>>()
+  #closed = false
+
+  constructor(
+    api: GithubApi,
+    environment: Environment,
+    deadlines: Deadlines,
+    rateBudget: RateBudget,
+    terms: SignTerms,
+  ) {
+    this.#api = api
+    this.#environment = environment
+    this.#deadlines = deadlines
+    this.#rateBudget = rateBudget
+    this.#terms = terms
+  }
+
+  /** `ousted` is the account of the one that was turned out, and could not take its signs down itself. */
+  putUp(issue: number, login: string, ousted: string | undefined): void {
+    const { assign, label } = this.#terms
+    if (this.#rateBudget.isPressed(this.#environment.now())) return
+    if (assign && ousted !== undefined && ousted !== login)
+      this.#change(issue, (deadline) => this.#api.unassign(issue, ousted, deadline))
+    if (label !== undefined) this.#change(issue, (deadline) => this.#api.addLabel(issue, label, deadline))
+    if (assign && login !== '') this.#change(issue, (deadline) => this.#api.assign(issue, login, deadline))
+  }
+
+  /** `next` is the account of the one that will hold now, if somebody waits: it keeps what is its own. */
+  takeDown(issue: number, login: string, next: string | undefined): void {
+    const { assign, label } = this.#terms
+    if (assign && login !== '' && next !== login)
+      this.#change(issue, (deadline) => this.#api.unassign(issue, login, deadline))
+    if (label !== undefined && next === undefined) {
+      this.#change(issue, (deadline) => this.#api.removeLabel(issue, label, deadline))
+    }
+  }
+
+  /** Waits a little for what is under way; the rest is given up. */
+  async close(withinMilliseconds: number): Promise<void> {
+    await settledWithin(this.#environment, withinMilliseconds, Promise.all(this.#underWay.values()))
+    this.#closed = true
+  }
+
+  #change(issue: number, work: (deadline: Deadline) => Promise<void>): void {
+    if (this.#closed) return
+    const last = this.#underWay.get(issue)
+    const change = (async () => {
+      await last
+      if (this.#closed) return
+      // The lock is what it is, with or without its sign.
+      await this.#deadlines.within(withinMs, work).catch(() => {})
+    })()
+    this.#underWay.set(issue, change)
+    void change.then(() => this.#underWay.get(issue) === change && this.#underWay.delete(issue))
+  }
+}

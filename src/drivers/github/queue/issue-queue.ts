@@ -1,0 +1,189 @@
+/**
+ * Claims, renewals, releases and evictions, each carried out as reads and writes of one issue's comments.
+ *
+ * There is nothing here that GitHub could refuse because somebody else was quicker: comments are only added, each is edited
+ * by its owner alone, and what they mean is worked out by `thread.ts` and `verdict.ts`. Why that is safe: decision 060.
+ */
+import type { Claim, Request, ClaimStatus } from '../../../core/contract/driver.ts'
+import { LeaseholdError } from '../../../core/errors.ts'
+import type { Deadline } from '../api/deadline.ts'
+import type { GithubContext } from './context.ts'
+import { settleDuplicates, enqueue, find, isHopeless } from './enqueuing.ts'
+import { heartbeat } from './heartbeat.ts'
+import { complete, endedBy, expire, leave, unknownClaim, endMissing } from './leaving.ts'
+import type { LocalClaim } from './local-claims.ts'
+import { heldBy, leftMs, mustShow, stand } from './claim-status.ts'
+import { takeOver } from './takeover.ts'
+import { headOf, verdictOn } from '../protocol/verdict.ts'
+
+type Renewal = Extract<Request, { op: 'renew' }>
+type Release = Extract<Request, { op: 'release' }>
+type Eviction = Extract<Request, { op: 'evict' }>
+
+/** Carries out a request on the issue that its key's queue is in. */
+export function carryOutOn(
+  context: GithubContext,
+  issue: number,
+  request: Request,
+  deadline: Deadline,
+): Promise<ClaimStatus> {
+  const elsewhere = claimedElsewhere(context, request)
+  if (elsewhere !== undefined) return Promise.resolve(elsewhere)
+  switch (request.op) {
+    case 'claim':
+      return claimOn(context, issue, request.claim, deadline)
+    case 'renew':
+      return renewOn(context, issue, request, deadline)
+    case 'release':
+      return releaseOn(context, issue, request, deadline)
+    case 'withdraw':
+      return Promise.resolve(unsupported('conversions'))
+    case 'evict':
+      return evictOn(context, issue, request, deadline)
+  }
+}
+
+/** The answer to a request whose id is that of a claim to another key: it says nothing of this one. */
+function claimedElsewhere({ localClaims }: GithubContext, request: Request): ClaimStatus | undefined {
+  if (request.op === 'evict') return undefined
+  const { key, id } = request.op === 'claim' ? request.claim : request
+  const localClaim = localClaims.find(id)
+  if (localClaim === undefined || localClaim.key === key) return undefined
+  return request.op === 'claim' ? { state: 'absent', reason: 'refused' } : unknownClaim
+}
+
+async function claimOn(context: GithubContext, issue: number, claim: Claim, deadline: Deadline): Promise<ClaimStatus> {
+  const ended = context.localClaims.endOf(claim.id)
+  if (ended !== undefined) return ended
+  const known = context.localClaims.find(claim.id)
+  if (known !== undefined) return stand(context, known, claim.wait, deadline)
+  if (!claim.wait && (await isHopeless(context, issue, claim, deadline))) {
+    return context.localClaims.end(claim.id, { state: 'absent', reason: 'refused' })
+  }
+  return stand(context, await enqueue(context, issue, claim, deadline), claim.wait, deadline)
+}
+
+async function renewOn(
+  context: GithubContext,
+  issue: number,
+  request: Renewal,
+  deadline: Deadline,
+): Promise<ClaimStatus> {
+  const { localClaims, rateBudget, environment } = context
+  const told = localClaims.endOf(request.id)
+  if (told !== undefined) return told
+  const known = localClaims.find(request.id)
+  const localClaim = known ?? (await find(context, issue, request, deadline))
+  if (localClaim === undefined) return unknownClaim
+  // Of one that others had in their care the comment alone does not tell whether it has been ended.
+  const ended = known === undefined ? await takenOver(context, localClaim, deadline) : undefined
+  if (ended !== undefined) return ended
+  const { fenceFloor = 0, ttlMs } = request
+  if (fenceFloor > localClaim.comment) return unsupported('a fence above the id of its comment')
+  const now = environment.now()
+  const everyMs = localClaim.held
+    ? rateBudget.editEveryMs(now, ttlMs, localClaims.size)
+    : rateBudget.waiterEditEveryMs(now, ttlMs, localClaims.size)
+  const isDue = ttlMs !== localClaim.record.ttlMs || now - localClaim.editedAt >= everyMs
+  const gone = isDue ? await heartbeat(context, localClaim, ttlMs, deadline) : undefined
+  if (gone !== undefined) return gone
+  if (!localClaim.held)
+    return isDue ? stand(context, localClaim, true, deadline) : standOrRest(context, localClaim, deadline)
+  // Stretched: the lease goes on as it was told, less the time since.
+  if (!isDue) return heldBy(localClaim, leftMs(context, localClaim))
+  const turnedOut = await takenOver(context, localClaim, deadline)
+  if (turnedOut !== undefined) return turnedOut
+  context.mirror.put(localClaim.issue, localClaim.record)
+  return heldBy(localClaim, ttlMs)
+}
+
+async function releaseOn(
+  context: GithubContext,
+  issue: number,
+  { id, key }: Release,
+  deadline: Deadline,
+): Promise<ClaimStatus> {
+  const { localClaims, settleMs } = context
+  const ended = localClaims.endOf(id)
+  if (ended !== undefined) return ended
+  // Its comment may be about to appear.
+  const doubtMs = localClaims.doubtSince(id) + settleMs - context.environment.now()
+  if (doubtMs > 0) await deadline.pause(doubtMs)
+  const localClaim = localClaims.find(id) ?? (await find(context, issue, { id, key }, deadline))
+  if (localClaim === undefined) return localClaims.end(id, unknownClaim)
+  const read = await context.reader.read(issue, key, deadline)
+  await settleDuplicates(context, localClaim, read, deadline)
+  const verdict = verdictOn(read, localClaim, settleMs)
+  if (verdict.state === 'ended') return leave(context, localClaim, endedBy(verdict.claim.end), read.thread)
+  if (verdict.state === 'expired') return expire(context, localClaim, read.thread, deadline)
+  const result = context.results.get(localClaim.comment) ?? (localClaim.held ? 'released' : 'gave up')
+  const wasThere = await complete(context, localClaim, result, deadline)
+  // A look that does not show it may be too old. Who only waited has nothing to be told but that it is gone, and be it for
+  // want of rights.
+  if (verdict.state === 'missing' && mustShow(context, localClaim, read)) {
+    const isNotFound = !wasThere || context.trustedAuthors.isRefused(localClaim.author)
+    if (isNotFound)
+      return localClaim.held
+        ? endMissing(context, localClaim, read.thread)
+        : leave(context, localClaim, unknownClaim, read.thread)
+  }
+  return leave(context, localClaim, { state: 'absent', reason: 'released' }, read.thread)
+}
+
+async function evictOn(
+  context: GithubContext,
+  issue: number,
+  { key, fence, reason }: Eviction,
+  deadline: Deadline,
+): Promise<ClaimStatus> {
+  for (;;) {
+    const { thread } = await context.reader.read(issue, key, deadline)
+    const claim = thread.claims.find(({ comment }) => comment === fence)
+    if (claim?.end?.how === 'taken over' && claim.end.cause === 'evicted' && claim.end.reason === reason) {
+      return { state: 'absent', reason: 'evicted', detail: reason }
+    }
+    const head = headOf(thread)
+    if (head?.comment !== fence) return unknownClaim
+    await takeOver(
+      context,
+      { issue, key, worker: context.workerId ?? 'an operator' },
+      [head],
+      'evicted',
+      reason,
+      deadline,
+    )
+  }
+}
+
+/** How a held claim has ended, if a look after its last edit shows that. */
+async function takenOver(
+  context: GithubContext,
+  localClaim: LocalClaim,
+  deadline: Deadline,
+): Promise<ClaimStatus | undefined> {
+  for (;;) {
+    const read = await context.reader.read(localClaim.issue, localClaim.key, deadline)
+    const verdict = verdictOn(read, localClaim, context.settleMs)
+    if (verdict.state === 'ended') return leave(context, localClaim, endedBy(verdict.claim.end), read.thread)
+    if (verdict.state !== 'missing' || !mustShow(context, localClaim, read)) return undefined
+    if (context.trustedAuthors.isRefused(localClaim.author)) return endMissing(context, localClaim, read.thread)
+    // Its comment has just been edited: a look that does not show it shows nothing.
+    await deadline.pause(context.settleMs)
+  }
+}
+
+/** A waiter looks less often while requests are scarce. */
+async function standOrRest(context: GithubContext, localClaim: LocalClaim, deadline: Deadline): Promise<ClaimStatus> {
+  const now = context.environment.now()
+  const { waiting } = localClaim
+  const everyMs = context.rateBudget.lookEveryMs(now, localClaim.record.ttlMs)
+  if (waiting === undefined || now - waiting.at >= Math.min(everyMs, waiting.againMs)) {
+    return stand(context, localClaim, true, deadline)
+  }
+  const againMs = waiting.againMs - (now - waiting.at)
+  return { state: 'waiting', ahead: waiting.ahead, ttlMs: leftMs(context, localClaim), againMs }
+}
+
+function unsupported(what: string): ClaimStatus {
+  return { state: 'unknown', error: new LeaseholdError('UNSUPPORTED', `The github store cannot do ${what}.`) }
+}

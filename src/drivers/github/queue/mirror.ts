@@ -1,0 +1,58 @@
+import { claimIn, claimCommentText, type CommentRecord } from '../protocol/claim-comment.ts'
+import { documentIn } from '../protocol/comment-text.ts'
+
+/**
+ * A memory of your own that is kept up to date with what this process holds, so that `status` need not ask GitHub. It
+ * decides nothing: a mirror that is wrong, slow or broken costs nobody a lock.
+ */
+export interface Mirror {
+  set(key: string, value: string, options: { readonly namespace: string; readonly ttl: number }): unknown
+  get(key: string, options: { readonly namespace: string }): unknown
+  delete(key: string, options: { readonly namespace: string }): unknown
+}
+
+const namespace = 'distributed-locks'
+
+/** Writes to the mirror, whatever it does. @internal */
+export class MirrorKeeper {
+  readonly #mirror: Mirror | undefined
+
+  constructor(mirror: Mirror | undefined) {
+    this.#mirror = mirror
+  }
+
+  put(issue: number, record: CommentRecord): void {
+    const document = documentIn('claim', claimCommentText(record))
+    const value = JSON.stringify(document)
+    this.#try((mirror) => mirror.set(nameOf(issue), value, { namespace, ttl: record.ttlMs }))
+  }
+
+  /** Takes away what was put for this claim: by now it may be somebody else's. */
+  drop(issue: number, claim: string): void {
+    this.#try(async (mirror) => {
+      const kept = await this.read(issue)
+      if (kept === undefined || kept.id === claim) await mirror.delete(nameOf(issue), { namespace })
+    })
+  }
+
+  /** What the mirror says of an issue, if that makes sense. */
+  async read(issue: number): Promise<CommentRecord | undefined> {
+    try {
+      const value: unknown = await this.#mirror?.get(nameOf(issue), { namespace })
+      if (typeof value !== 'string') return undefined
+      return claimIn(`<!-- leasehold:claim -->\n\`\`\`json\n${value}\n\`\`\``)
+    } catch {
+      return undefined
+    }
+  }
+
+  #try(work: (mirror: Mirror) => unknown): void {
+    const mirror = this.#mirror
+    if (mirror === undefined) return
+    void (async () => work(mirror))().catch(() => {})
+  }
+}
+
+function nameOf(issue: number): string {
+  return `lock:issue-${issue}`
+}

@@ -1,0 +1,70 @@
+/** Comments that end the claims of others. */
+import type { Deadline } from '../api/deadline.ts'
+import { timeAt, type GithubContext } from './context.ts'
+import { isInDoubt } from '../api/faults.ts'
+import type { LocalClaim } from './local-claims.ts'
+import { takeoverText, type TakeoverCause } from '../protocol/takeover-comment.ts'
+import type { ThreadClaim } from '../protocol/thread.ts'
+import { isSilent, type IssueReading } from '../protocol/verdict.ts'
+
+/** Where a takeover is to be written, and in whose name. */
+export interface Taker {
+  readonly issue: number
+  readonly key: string
+  readonly worker: string
+}
+
+/**
+ * Ends claims for ever; the first of them is the one that holds. Written twice it says the same, so whether a lost one
+ * arrived is left to the next look.
+ */
+export async function takeOver(
+  context: GithubContext,
+  { issue, key, worker }: Taker,
+  claims: readonly ThreadClaim[],
+  cause: TakeoverCause,
+  reason: string,
+  deadline: Deadline,
+): Promise<void> {
+  const ends = claims.map((claim, place) => {
+    return { comment: claim.comment, worker: claim.worker, held: place === 0 || claim.record?.heldSince !== undefined }
+  })
+  const body = takeoverText({ key, by: worker, cause, reason, at: timeAt(context), ends })
+  try {
+    const { id, author, createdAt } = await context.api.createComment(issue, body, deadline)
+    context.trustedAuthors.own(author)
+    for (const { comment, held } of ends) {
+      context.reader.wrote({ how: 'taken over', cause, reason, held, comment: id, at: createdAt }, comment)
+    }
+  } catch (error) {
+    if (!isInDoubt(error)) throw error
+    await deadline.pause(context.settleMs)
+  }
+}
+
+/** Ends those that the claim may turn out by its `evict` rule. True: there were any. */
+export async function turnOut(
+  context: GithubContext,
+  localClaim: LocalClaim,
+  read: IssueReading,
+  deadline: Deadline,
+): Promise<boolean> {
+  const { comment, evict, staleMs = 0 } = localClaim
+  const open = read.thread.claims.filter((one) => one.comment < comment && one.end === undefined)
+  const [head] = open
+  if (head === undefined || evict === undefined) return false
+  if (evict === 'all') {
+    // All who stand before it: a waiter let in later would have a lower fence than this one.
+    await takeOver(context, takeoverBy(localClaim), open, 'forced', 'forced', deadline)
+    return true
+  }
+  // Who has only come to the front is no silent holder yet.
+  const holds = head.record === undefined || head.record.heldSince !== undefined
+  if (!holds || !isSilent(head, read, staleMs, context.settleMs)) return false
+  await takeOver(context, takeoverBy(localClaim), [head], 'stale', 'stale', deadline)
+  return true
+}
+
+export function takeoverBy({ issue, key, record }: LocalClaim): Taker {
+  return { issue, key, worker: record.runner.worker }
+}

@@ -1,0 +1,249 @@
+-- Who may hold a key: the copy in SQL of core/rule/admission.ts, function by function.
+
+-- A new claim, or one that is sent again.
+create or replace function leasehold.claim_place(draft leasehold.draft, request leasehold.request) returns leasehold.draft
+language plpgsql as $$
+declare
+  c leasehold.claims;
+  refusal text;
+begin
+  draft := leasehold.find(draft);
+  c := draft.subject;
+  if c.id is not null then
+    -- askAgain: a claim that is sent twice is answered with its status by now.
+    if not c.held then return leasehold.settle_subject(draft); end if;
+    draft.status := case when draft.now_ms >= c.expires_at then leasehold.absent_status(leasehold.how_ended(c))
+                          else leasehold.claim_status_of(draft, c) end;
+    return leasehold.unless_replaced(draft);
+  end if;
+  -- A late copy of a claim that has ended does not begin it anew.
+  if draft.drop_reason is not null or draft.ended ->> 'id' = draft.subject_id then
+    return leasehold.answer_absent(draft);
+  end if;
+  c := leasehold.asked_for(request.claim);
+  c.key := draft.key;
+  c.id := draft.subject_id;
+  c.ttl_ms := request.ttl_ms;
+  c.max_hold_ms := request.max_hold_ms;
+  c.runner := request.runner;
+  if c.replaces is not null then
+    refusal := leasehold.refuse_conversion(draft, c);
+    if refusal is not null then
+      draft := leasehold.promote(draft);
+      draft.status := leasehold.absent_status(refusal);
+      return draft;
+    end if;
+  elsif not c.waits and c.evict is null and leasehold.held_alone(draft.key) then
+    -- Refused without writing a row.
+    draft.status := leasehold.absent_status('refused');
+    return draft;
+  end if;
+  c.held := false;
+  -- compareRank: conversions from 0 to 2000, others from 4000 to 6000, higher priority first.
+  c.band := case when c.replaces is null then 4000 else 0 end + 1000 - c.priority;
+  c.arrival := nextval('leasehold.arrivals');
+  c.fence := 0;
+  c.channel := draft.channel;
+  c.entered_at := draft.now_ms;
+  c.acquired_at := 0;
+  c.last_heartbeat := draft.now_ms;
+  c.renewal_count := 0;
+  c.expires_at := draft.now_ms + c.ttl_ms;
+  c.stale_ms := coalesce(c.stale_ms, c.ttl_ms);
+  insert into leasehold.claims select c.*;
+  draft := leasehold.apply_evict_rule(draft, c);
+  -- A conversion that fits beside the other holders is granted at once: its owner ranks before every waiter already.
+  if draft.taken or (c.replaces is not null and leasehold.room_for(c) = 'room') then
+    draft := leasehold.grant(draft, c);
+  end if;
+  return leasehold.settle_subject(draft);
+end
+$$;
+
+-- Why a conversion is refused: unknown (the claim it replaces is not held) or deadlock (another conversion waits for it);
+-- null if it is not.
+create or replace function leasehold.refuse_conversion(draft leasehold.draft, c leasehold.claims) returns text
+language plpgsql as $$
+begin
+  if not leasehold.holds(draft, c.replaces) then return 'unknown'; end if;
+  -- Each would wait for the other's lease, unless this one fits beside all holders.
+  if leasehold.room_for(c) <> 'room' and exists (
+    select from leasehold.claims w join leasehold.claims h on h.key = w.key and h.id = w.replaces and h.held
+     where w.key = c.key and not w.held and w.replaces is not null
+       and draft.now_ms < w.expires_at and draft.now_ms < h.expires_at
+       and (leasehold.overlaps(w, c) or leasehold.overlaps(h, c))
+  ) then return 'deadlock'; end if;
+  return null;
+end
+$$;
+
+-- Renews a claim, held or waiting.
+create or replace function leasehold.renew(draft leasehold.draft, for_ms bigint, fence_floor bigint,
+                                           outlives boolean) returns leasehold.draft
+language plpgsql as $$
+declare
+  c leasehold.claims;
+begin
+  draft := leasehold.find(draft);
+  c := draft.subject;
+  if c.id is null then return leasehold.answer_absent(draft); end if;
+  if c.held and draft.now_ms >= c.expires_at then
+    -- overForOwner: in its grace a claim is over for its owner, and still blocks others.
+    draft := leasehold.promote(draft);
+    draft.status := leasehold.absent_status(leasehold.how_ended(c));
+    return draft;
+  end if;
+  if c.held then c.fence := greatest(c.fence, fence_floor); end if;
+  draft.last_fence := greatest(draft.last_fence, c.fence, fence_floor);
+  -- A holder that was asked to leave keeps its lease and is not given more.
+  if c.leaving is null then
+    c.ttl_ms := for_ms;
+    c.detached := coalesce(outlives, c.detached);
+    c.last_heartbeat := draft.now_ms;
+    c.renewal_count := c.renewal_count + 1;
+    c.expires_at := draft.now_ms + for_ms;
+    if c.held then c.expires_at := least(c.expires_at, c.acquired_at + c.max_hold_ms); end if;
+  end if;
+  c.channel := draft.channel;
+  update leasehold.claims
+     set fence = c.fence, channel = c.channel, ttl_ms = c.ttl_ms, detached = c.detached,
+         last_heartbeat = c.last_heartbeat, renewal_count = c.renewal_count, expires_at = c.expires_at
+   where key = c.key and id = c.id;
+  if c.held then
+    draft.status := leasehold.claim_status_of(draft, c);
+    return leasehold.unless_replaced(draft);
+  end if;
+  if c.replaces is not null and not leasehold.holds(draft, c.replaces) then
+    delete from leasehold.claims where key = c.key and id = c.id;
+    draft.drop_reason := 'expired';
+  else
+    draft := leasehold.apply_evict_rule(draft, c);
+    if draft.taken then draft := leasehold.grant(draft, c); end if;
+  end if;
+  return leasehold.settle_subject(draft);
+end
+$$;
+
+-- Ends a claim, held or waiting (letGo).
+create or replace function leasehold.release(draft leasehold.draft) returns leasehold.draft language plpgsql as $$
+declare
+  c leasehold.claims;
+begin
+  draft := leasehold.find(draft);
+  c := draft.subject;
+  if c.id is null then return leasehold.answer_absent(draft); end if;
+  delete from leasehold.claims where key = c.key and id = c.id;
+  draft := leasehold.promote(draft);
+  draft.status := leasehold.absent_status(case when draft.now_ms >= c.expires_at then leasehold.how_ended(c) else 'released' end);
+  return draft;
+end
+$$;
+
+-- Ends a waiting claim. A claim that is held by now stays, and is answered as such.
+create or replace function leasehold.withdraw(draft leasehold.draft) returns leasehold.draft language plpgsql as $$
+declare
+  c leasehold.claims;
+begin
+  draft := leasehold.find(draft);
+  c := draft.subject;
+  if c.held is not true then return leasehold.release(draft); end if;
+  draft.status := case when draft.now_ms >= c.expires_at then leasehold.absent_status(leasehold.how_ended(c))
+                        else leasehold.claim_status_of(draft, c) end;
+  return leasehold.unless_replaced(draft);
+end
+$$;
+
+-- Ends the holder with this fence.
+create or replace function leasehold.evict_fence(draft leasehold.draft, holder_fence bigint, why text) returns leasehold.draft
+language plpgsql as $$
+declare
+  c leasehold.claims;
+begin
+  select * into c from leasehold.claims h where h.key = draft.key and h.held and h.fence = holder_fence;
+  draft.status := leasehold.absent_status('unknown');
+  if c.id is not null then
+    draft := leasehold.evict_holder(draft, c, why);
+    draft.status := leasehold.absent_status('evicted', why);
+  end if;
+  return leasehold.promote(draft);
+end
+$$;
+
+-- The answer for a claim that is not there: what is remembered of its end. Waiters are promoted all the same.
+create or replace function leasehold.answer_absent(draft leasehold.draft) returns leasehold.draft language plpgsql as $$
+declare
+  over text := draft.drop_reason;
+  ended jsonb := draft.ended;
+begin
+  draft := leasehold.promote(draft);
+  if over is not null then draft.status := leasehold.absent_status(over);
+  elsif ended ->> 'id' = draft.subject_id then draft.status := leasehold.absent_status(ended ->> 'how', ended ->> 'detail');
+  else draft.status := leasehold.absent_status('unknown');
+  end if;
+  return draft;
+end
+$$;
+
+-- Promotes waiters. If that granted the conversion of this very holder, the claim no longer holds.
+create or replace function leasehold.unless_replaced(draft leasehold.draft) returns leasehold.draft language plpgsql as $$
+begin
+  draft := leasehold.promote(draft);
+  if draft.status ->> 'state' = 'held' and not leasehold.holds(draft, draft.subject_id) then
+    draft.status := leasehold.absent_status('unknown');
+  end if;
+  return draft;
+end
+$$;
+
+-- Carries out one request on the rows of `claims`, its key locked. Returns its status, and adds to the notifications.
+-- `loose`: a crash may undo all that it changed.
+create or replace function leasehold.admit(request leasehold.request, sender text, inout notifications jsonb[],
+                                               out status jsonb, out loose boolean)
+language plpgsql as $$
+declare
+  k leasehold.keys;
+  draft leasehold.draft;
+  occupied boolean;
+begin
+  select * into k from leasehold.keys f where f.key = request.key for no key update;
+  loose := false;
+  if k.key is null and request.op <> 'claim' then
+    status := leasehold.absent_status('unknown');
+    return;
+  elsif k.key is null then
+    insert into leasehold.keys (key) values (request.key) on conflict (key) do nothing;
+    select * into k from leasehold.keys f where f.key = request.key for no key update;
+  end if;
+  if k.id is not null then insert into leasehold.claims select (leasehold.holder_in_row(k)).*; end if;
+  -- Read the clock once the key is locked: time then never runs backwards from one request to the next.
+  draft.fence_floor := extract(epoch from leasehold.clock()) * 1000000;
+  draft.now_ms := draft.fence_floor / 1000;
+  draft.key := request.key;
+  draft.subject_id := request.id;
+  draft.channel := sender;
+  draft.last_fence := k.last_fence;
+  draft.ended := case when draft.now_ms < (k.ended ->> 'until')::bigint then k.ended end;
+  draft.notifications := notifications;
+  draft := leasehold.settle_holders(draft);
+  case request.op
+    when 'claim' then draft := leasehold.claim_place(draft, request);
+    when 'renew' then draft := leasehold.renew(draft, request.ttl_ms, request.fence, request.detached);
+    when 'release' then draft := leasehold.release(draft);
+    when 'withdraw' then draft := leasehold.withdraw(draft);
+    when 'evict' then draft := leasehold.evict_fence(draft, request.fence, request.reason);
+  end case;
+  -- A waiter was promised nothing: a crash may cost it its place.
+  loose := cardinality(draft.notifications) = cardinality(notifications) and draft.status ->> 'state' = 'waiting' and request.fence is null;
+  notifications := draft.notifications;
+  status := draft.status;
+  occupied := exists (select from leasehold.claims c where c.key = request.key and c.held)
+           or exists (select from leasehold.claims c where c.key = request.key and not c.held);
+  if k.id is not null or occupied <> k.crowded or draft.last_fence <> k.last_fence
+     or draft.ended is distinct from k.ended or not leasehold.sees_all() then
+    update leasehold.keys f
+       set last_fence = draft.last_fence, ended = draft.ended, crowded = occupied, id = null, channel = null,
+           entered_at = null, runner = null, claim = null
+     where f.key = request.key;
+  end if;
+end
+$$;

@@ -1,0 +1,133 @@
+-- The work of one request on a key: the copy in SQL of KeyDraft in core/rule/draft.ts, over the rows of `claims`. What is
+-- decided about the key itself is kept in a `draft` (types.sql).
+
+-- Whether a claim holds and its lease is not over: in its grace it blocks others and protects nothing.
+create or replace function leasehold.holds(draft leasehold.draft, holder text) returns boolean language plpgsql as $$
+begin
+  return exists (select from leasehold.claims c
+                  where c.key = draft.key and c.id = holder and c.held and draft.now_ms < c.expires_at);
+end
+$$;
+
+-- The status of a claim that is not there.
+create or replace function leasehold.absent_status(reason text, detail text default null) returns jsonb
+language sql immutable as $$
+  select case when detail is null then jsonb_build_object('state', 'absent', 'reason', reason)
+              else jsonb_build_object('state', 'absent', 'reason', reason, 'detail', detail) end
+$$;
+
+-- claimStatusOf: the status of a claim, as its owner is answered or notified.
+create or replace function leasehold.claim_status_of(draft leasehold.draft, c leasehold.claims) returns jsonb
+language plpgsql as $$
+declare
+  left_ms bigint := c.expires_at - draft.now_ms;
+  again_ms bigint := left_ms;
+  ahead bigint;
+begin
+  if c.held then
+    return jsonb_strip_nulls(jsonb_build_object('state', 'held', 'fence', c.fence, 'ttlMs', left_ms, 'leaving', c.leaving))
+        || case when c.after is null then '{}'::jsonb else jsonb_build_object('after', c.after) end;
+  end if;
+  select count(*) into ahead from leasehold.claims w
+   where w.key = c.key and not w.held and (w.band, w.arrival) < (c.band, c.arrival);
+  if ahead = 0 then
+    -- againMs: when the first holder in the way is over, or may be evicted as stale.
+    select least(left_ms, min(h.expires_at + h.grace_ms - draft.now_ms),
+                 min(case when c.evict = 'stale' then h.last_heartbeat + c.stale_ms - draft.now_ms end))
+      into again_ms from leasehold.claims h
+     where h.key = c.key and h.held and leasehold.overlaps(h, c);
+    again_ms := greatest(1, again_ms);
+  end if;
+  return jsonb_build_object('state', 'waiting', 'ahead', ahead, 'ttlMs', left_ms, 'againMs', again_ms);
+end
+$$;
+
+-- Adds a notification to those of the request.
+create or replace function leasehold.notify(draft leasehold.draft, c leasehold.claims, status jsonb)
+returns leasehold.draft language plpgsql as $$
+begin
+  draft.notifications := array_append(draft.notifications, jsonb_build_object('channel', c.channel, 'key', c.key, 'id', c.id,
+                                                          'status', status));
+  return draft;
+end
+$$;
+
+-- Remembers an unclean end for one ttl.
+create or replace function leasehold.note_end(draft leasehold.draft, c leasehold.claims, how text, detail text default null)
+returns leasehold.draft language plpgsql as $$
+begin
+  draft.ended := jsonb_build_object('id', c.id, 'how', how, 'detail', detail, 'fence', c.fence, 'runner', c.runner,
+                                   'until', draft.now_ms + c.ttl_ms, 'told', false);
+  return draft;
+end
+$$;
+
+-- Ends holders whose time is over, and cuts leases that a clock that was set back has stretched.
+create or replace function leasehold.settle_holders(draft leasehold.draft) returns leasehold.draft language plpgsql as $$
+declare
+  stretched boolean;
+  over boolean;
+  c leasehold.claims;
+  last leasehold.claims;
+begin
+  select bool_or(h.expires_at - draft.now_ms > h.ttl_ms), bool_or(draft.now_ms >= h.expires_at + h.grace_ms)
+    into stretched, over from leasehold.claims h where h.key = draft.key and h.held;
+  if stretched then
+    update leasehold.claims h
+       set acquired_at = least(h.acquired_at, draft.now_ms), last_heartbeat = least(h.last_heartbeat, draft.now_ms),
+           expires_at = least(draft.now_ms + h.ttl_ms, least(h.acquired_at, draft.now_ms) + h.max_hold_ms)
+     where h.key = draft.key and h.held and h.expires_at - draft.now_ms > h.ttl_ms;
+  end if;
+  if not coalesce(stretched or over, false) then return draft; end if;
+  for c in delete from leasehold.claims h
+            where h.key = draft.key and h.held and draft.now_ms >= h.expires_at + h.grace_ms returning *
+  loop
+    if c.id = draft.subject_id then draft.drop_reason := leasehold.how_ended(c); end if;
+    if last.fence is null or c.fence > last.fence then last := c; end if;
+  end loop;
+  -- If several ended, remember the one that was granted last.
+  if last.fence is not null then draft := leasehold.note_end(draft, last, leasehold.how_ended(last)); end if;
+  return draft;
+end
+$$;
+
+-- Finds the asking claim, as `judge` has it. A waiter whose time is over is removed.
+create or replace function leasehold.find(draft leasehold.draft) returns leasehold.draft language plpgsql as $$
+declare
+  c leasehold.claims;
+begin
+  select * into c from leasehold.claims f where f.key = draft.key and f.id = draft.subject_id;
+  if not c.held and c.expires_at - draft.now_ms > c.ttl_ms then
+    c.expires_at := draft.now_ms + c.ttl_ms;
+    c.last_heartbeat := least(c.last_heartbeat, draft.now_ms);
+    update leasehold.claims set expires_at = c.expires_at, last_heartbeat = c.last_heartbeat
+     where key = c.key and id = c.id;
+  end if;
+  if not c.held and draft.now_ms >= c.expires_at then
+    delete from leasehold.claims where key = c.key and id = c.id;
+    draft.drop_reason := 'expired';
+    c := null;
+  end if;
+  draft.subject := c;
+  return draft;
+end
+$$;
+
+-- settleSubject: promotes waiters and answers with the status of the asking claim.
+create or replace function leasehold.settle_subject(draft leasehold.draft) returns leasehold.draft language plpgsql as $$
+declare
+  c leasehold.claims;
+begin
+  draft := leasehold.promote(draft);
+  select * into c from leasehold.claims f where f.key = draft.key and f.id = draft.subject_id;
+  if c.id is null then
+    draft.status := leasehold.absent_status(coalesce(draft.drop_reason, 'unknown'));
+  elsif not c.held and not c.waits then
+    delete from leasehold.claims where key = c.key and id = c.id;
+    draft.status := leasehold.absent_status('refused');
+  else
+    draft.status := leasehold.claim_status_of(draft, c);
+  end if;
+  return draft;
+end
+$$;
