@@ -7,8 +7,8 @@ import { decodeEtcdDocument } from '../../src/drivers/etcd/document.ts'
 import { answeredNo, code, etcdError, isEtcdRefusal, noAnswerFrom } from '../../src/drivers/etcd/rpc/errors.ts'
 import { frame, FrameReader } from '../../src/drivers/etcd/rpc/frames.ts'
 import { EtcdKeyspace } from '../../src/drivers/etcd/keyspace.ts'
-import { range, remove } from '../../src/drivers/etcd/rpc/messages.ts'
-import { BadMessage, bytes, field, message, MessageType, whole } from '../../src/drivers/etcd/rpc/protobuf.ts'
+import { rangeOperation, remove } from '../../src/drivers/etcd/rpc/messages.ts'
+import { BadMessage, bytes, field, message, MessageType, wholeNumber } from '../../src/drivers/etcd/rpc/protobuf.ts'
 import { sendInSlices, slicesOf } from '../../src/drivers/document/document-send.ts'
 
 describe('the URL', () => {
@@ -93,13 +93,13 @@ describe('messages', () => {
   })
 
   test('are read as they were written, and what is missing as empty', () => {
-    const numbers = message(whole(1, 300), whole(2, 2 ** 50 + 1))
+    const numbers = message(wholeNumber(1, 300), wholeNumber(2, 2 ** 50 + 1))
     const data = message(
       bytes(3, numbers),
       bytes(1, 'text'),
-      whole(4, 1),
-      bytes(3, whole(1, 1)),
-      whole(9, 7),
+      wholeNumber(4, 1),
+      bytes(3, wholeNumber(1, 1)),
+      wholeNumber(9, 7),
       bytes(2, numbers),
     )
     const read = { small: 300, large: 2 ** 50 + 1 }
@@ -126,7 +126,7 @@ describe('messages', () => {
     expect(() => reader.push(head)).toThrow(BadMessage)
   })
 
-  test('come whole, however they were cut on the way', () => {
+  test('come wholeNumber, however they were cut on the way', () => {
     const stream = Buffer.concat([frame(Buffer.from('one')), frame(Buffer.alloc(0)), frame(Buffer.from('three'))])
     for (const size of [1, 2, 7, 100]) {
       const received: string[] = []
@@ -162,12 +162,12 @@ test('an answer that leaves something out is none: it does not say that there is
   const replies = [
     // Nothing at all; and one that was carried out, of which only the first part is told.
     Buffer.alloc(0),
-    message(whole(2, 1), bytes(3, bytes(1, Buffer.alloc(0)))),
+    message(wholeNumber(2, 1), bytes(3, bytes(1, Buffer.alloc(0)))),
   ]
   for (const data of replies) {
     const client = { call: async () => ({ data, session: {} as never, callNumber: 1 }) }
     const transactions = new BatchedTransactions(client, { confirm() {} })
-    const reading = [range({ key: 'a' }), range({ key: 'b' })]
+    const reading = [rangeOperation({ key: 'a' }), rangeOperation({ key: 'b' })]
     await expect(transactions.read([reading], 1000)).rejects.toThrow(BadMessage)
     const writer = { compare: [], success: [remove('a'), remove('b')], failure: reading }
     for (const batch of [[writer], [writer, writer]]) {

@@ -29,7 +29,8 @@ import { DataAge } from './leases/data-age.ts'
 import { etcdError } from './rpc/errors.ts'
 import { GarbageLease } from './leases/garbage-lease.ts'
 import { EtcdKeyspace } from './keyspace.ts'
-import { RecentKeys, testLeaseSeconds, type KeyReading, type LeasesForTests } from './key-reading.ts'
+import { RecentKeys, testLeaseSeconds, type KeyReading } from './key-reading.ts'
+import type { LeasesForTests } from './test-leases.ts'
 import { Leases } from './leases/leases.ts'
 import { EtcdClient } from './rpc/client.ts'
 import { etcdPage } from './listing.ts'
@@ -43,7 +44,7 @@ import { sweep } from './sweep.ts'
 import type { ConnectionOptions } from 'node:tls'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 
-export type { KnownTimes, LeasesForTests } from './key-reading.ts'
+export type { KnownTimes, LeasesForTests } from './test-leases.ts'
 
 /**
  * A lock store in etcd: `etcd://[user:password@]host[:2379][,host…][/PREFIX]`, or `etcds://…` for TLS.

@@ -1,9 +1,10 @@
 import type { ClaimRecord } from '../../core/rule/claim-record.ts'
 import type { KeyDocument } from '../document/key-document.ts'
 import type { Found } from './batched-transactions.ts'
+import type { KnownTimes } from './test-leases.ts'
 import { decodeEtcdDocument } from './document.ts'
 import type { EtcdKeyspace } from './keyspace.ts'
-import { range, type TxnOperation } from './rpc/messages.ts'
+import { rangeOperation, type TxnOperation } from './rpc/messages.ts'
 
 /** A key as it was read or written. */
 export interface KeyReading {
@@ -34,7 +35,10 @@ export const absentKey: KeyReading = {
 
 /** The two ranges that a {@link KeyReading} is made of. */
 export function readingOf(keyspace: EtcdKeyspace, key: string): [TxnOperation, TxnOperation] {
-  return [range({ key: keyspace.document(key) }), range({ ...keyspace.markersAndProbes(key), keysOnly: true })]
+  return [
+    rangeOperation({ key: keyspace.document(key) }),
+    rangeOperation({ ...keyspace.markersAndProbes(key), keysOnly: true }),
+  ]
 }
 
 /** The reading out of what {@link readingOf} found. */
@@ -111,19 +115,6 @@ export class RecentKeys {
   clear(): void {
     this.#readings.clear()
   }
-}
-
-/** The times of a claim on the clock of a test. */
-export interface KnownTimes {
-  readonly expiresAt: number
-  readonly lastHeartbeat: number
-}
-
-/** For tests that move time: drivers tell when claims end, and the test that moves the clock removes their markers. */
-export interface LeasesForTests {
-  now(): number
-  known(marker: string): KnownTimes | undefined
-  learn(marker: string, times: KnownTimes): void
 }
 
 /** Seconds of etcd's leases in tests that move time: too long to end anything. @internal */

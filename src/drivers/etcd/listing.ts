@@ -5,9 +5,18 @@ import { pageLimit, pageOfRows } from '../kit/paging.ts'
 import type { BatchedTransactions } from './batched-transactions.ts'
 import { decodeEtcdDocument } from './document.ts'
 import type { EtcdKeyspace } from './keyspace.ts'
-import { type LeasesForTests, withTimes } from './key-reading.ts'
+import { withTimes } from './key-reading.ts'
+import type { LeasesForTests } from './test-leases.ts'
 import type { EtcdClient } from './rpc/client.ts'
-import { calls, leaseRequest, range, rangeRequest, leaseReply, rangeReply, type KeyValue } from './rpc/messages.ts'
+import {
+  calls,
+  leaseRequest,
+  rangeOperation,
+  rangeRequest,
+  leaseReply,
+  rangeReply,
+  type KeyValue,
+} from './rpc/messages.ts'
 
 export interface ListingSetup {
   readonly client: EtcdClient
@@ -82,7 +91,7 @@ async function markersOf(
   { transactions, keyspace, timeoutMs }: ListingSetup,
   keys: readonly { readonly key: string }[],
 ): Promise<ReadonlyMap<string, ReadonlyMap<string, number>>> {
-  const readings = keys.map(({ key }) => [range({ ...keyspace.markers(key), keysOnly: true })])
+  const readings = keys.map(({ key }) => [rangeOperation({ ...keyspace.markers(key), keysOnly: true })])
   const results = await transactions.read(readings, timeoutMs)
   return new Map(
     results.map(({ found: [pairs = []] }, index) => [

@@ -11,7 +11,6 @@ import type { KeyDocument } from '../document/key-document.ts'
 import type { BatchedTransactions, Found } from './batched-transactions.ts'
 import { etcdError, isLeaseGone, isEtcdRefusal } from './rpc/errors.ts'
 import {
-  type LeasesForTests,
   foundReading,
   absentKey,
   readingOf,
@@ -20,6 +19,7 @@ import {
   type KeyReading,
   type RecentKeys,
 } from './key-reading.ts'
+import type { LeasesForTests } from './test-leases.ts'
 import { KeyWriter, type KeyWriterSetup, type KeyWrite } from './key-writer.ts'
 
 /** The part that all sends of a driver share. */

@@ -4,7 +4,7 @@ import { decodeEtcdDocument } from './document.ts'
 import type { GarbageLease } from './leases/garbage-lease.ts'
 import type { EtcdKeyspace } from './keyspace.ts'
 import type { EtcdClient } from './rpc/client.ts'
-import { calls, put, range, rangeRequest, rangeReply, unchangedSince, type KeyValue } from './rpc/messages.ts'
+import { calls, put, rangeOperation, rangeRequest, rangeReply, unchangedSince, type KeyValue } from './rpc/messages.ts'
 
 export interface SweepSetup {
   readonly client: EtcdClient
@@ -49,7 +49,7 @@ async function settleDead(
 ): Promise<void> {
   const used = pairs.filter(({ value }) => claimsIn(value) > 0).map(({ key }) => keyspace.keyOfDocument(key))
   const markers = await transactions.read(
-    used.map((key) => [range({ ...keyspace.markers(key), limit: 1, keysOnly: true })]),
+    used.map((key) => [rangeOperation({ ...keyspace.markers(key), limit: 1, keysOnly: true })]),
     timeoutMs,
   )
   const dead = used.filter((_, index) => markers[index]?.found[0]?.length === 0)

@@ -13,7 +13,7 @@ import type { BatchedTransactions } from '../batched-transactions.ts'
 import type { GarbageLease } from './garbage-lease.ts'
 import type { EtcdKeyspace } from '../keyspace.ts'
 import type { Leases } from './leases.ts'
-import { exists, put, range, remove, unchangedSince, type KeyValue } from '../rpc/messages.ts'
+import { exists, put, rangeOperation, remove, unchangedSince, type KeyValue } from '../rpc/messages.ts'
 import type { KeptClaim } from './claim-keeper.ts'
 import type { KeyReading } from '../key-reading.ts'
 import { answersProbes } from '../key-writer.ts'
@@ -146,7 +146,7 @@ export class LivenessCheck {
   async #read(names: readonly string[]): Promise<(KeyValue | undefined)[]> {
     const { transactions, timeoutMs } = this.#setup
     const { replies } = await transactions.execute(
-      { compare: [], success: names.map((key) => range({ key })) },
+      { compare: [], success: names.map((key) => rangeOperation({ key })) },
       timeoutMs,
     )
     return replies.map((reply) => reply.range?.pairs[0])

@@ -3,7 +3,7 @@ import { isLeaseGone, isEtcdRefusal } from '../rpc/errors.ts'
 import type { GarbageLease } from './garbage-lease.ts'
 import type { EtcdKeyspace } from '../keyspace.ts'
 import type { Leases } from './leases.ts'
-import { isOnLease, put, range, remove, unchangedSince } from '../rpc/messages.ts'
+import { isOnLease, put, rangeOperation, remove, unchangedSince } from '../rpc/messages.ts'
 import type { KeptClaim } from './claim-keeper.ts'
 
 export interface UnrenewedSetup {
@@ -56,7 +56,7 @@ async function removeMarkers(
   const markers = claims.map(({ key, id }) => keyspace.marker(key, id))
   try {
     const readings = await transactions.read(
-      markers.map((key) => [range({ key, keysOnly: true })]),
+      markers.map((key) => [rangeOperation({ key, keysOnly: true })]),
       timeoutMs,
     )
     const ours = readings
