@@ -1,7 +1,6 @@
 /** PostgreSQL, a hundred locks at once: durable leases and advisory locks beside what people write themselves. */
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import advisoryLock from 'advisory-lock'
 import { Pool } from 'pg'
@@ -13,11 +12,12 @@ import { claimOf } from '../test/support/claims.ts'
 import { giveToPostgres, PostgresServer, programAsPostgres } from '../test/support/postgres-server.ts'
 import { interleave, report } from './report.ts'
 import { keys, pairsPerSecond, roundMs } from './support/hundred-locks.ts'
+import { makeFolder, removeFolder } from '../test/support/scratch-folder.ts'
 
 const rounds = 9
 
 const server = await PostgresServer.start({ durable: true, settings: { max_connections: 300 } })
-const scratch = mkdtempSync(path.join(tmpdir(), 'leasehold-pgbench-'))
+const scratch = makeFolder('pgbench')
 giveToPostgres(scratch)
 
 // What people write: one upsert to take a lock, one delete to give it back, on a pool of ten.
@@ -85,7 +85,7 @@ const { medians, ratio } = await interleave(rounds, contenders)
 
 await Promise.all([locks.close(), unlogged.close(), advisory.close(), advisoryLocks.close(), pool.end()])
 await server.destroy()
-rmSync(scratch, { recursive: true })
+removeFolder(scratch)
 
 report({
   name: 'postgres-throughput',

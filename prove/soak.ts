@@ -4,8 +4,6 @@
  */
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -15,6 +13,7 @@ import { connect } from '../src/index.ts'
 import { checkHistory, readHistory } from '../src/testing/index.ts'
 import { RedisServer } from '../test/support/redis-server.ts'
 import type { Order, Soaked, Use } from './children/soaker.ts'
+import { makeFolder, removeFolder } from '../test/support/scratch-folder.ts'
 
 const [minutes = '10', store = 'sqlite', processCount = '32', lockCount = '1000'] = process.argv.slice(2)
 const areNumbers = [minutes, processCount, lockCount].every((word) => Number(word) > 0)
@@ -26,7 +25,7 @@ if (!areNumbers || !['sqlite', 'redis'].includes(store)) {
 }
 
 const runMs = Number(minutes) * 60_000
-const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-soak-'))
+const folder = makeFolder('soak')
 const server = store === 'redis' ? await RedisServer.start() : undefined
 const url = server?.url ?? `sqlite:${path.join(folder, 'locks.sqlite')}`
 const logs = Array.from({ length: Number(processCount) }, (_, index) => path.join(folder, `${index}.jsonl`))
@@ -81,7 +80,7 @@ try {
 } finally {
   for (const child of children) child.kill('SIGKILL')
   await server?.stop()
-  rmSync(folder, { recursive: true, force: true })
+  removeFolder(folder)
 }
 
 function tellAll<Answer>(order: Order): Promise<Answer[]> {

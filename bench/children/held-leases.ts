@@ -1,6 +1,6 @@
 /** Started by `memory` with `--expose-gc`: holds ten thousand leases and prints what that takes, as JSON. */
 import { createHook } from 'node:async_hooks'
-import { setTimeout as pause } from 'node:timers/promises'
+import { setTimeout as pause, setImmediate as nextTurn } from 'node:timers/promises'
 import { createLocks, type AcquireOptions, type Lease, type Locks } from '../../src/index.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 
@@ -66,7 +66,7 @@ async function measureTimers(): Promise<Omit<HeldCost, 'leases' | 'bytesPerLease
   const until = performance.now() + 2500
   let timersMax = 0
   for (; performance.now() < until; turn += 1) {
-    await new Promise((resolve) => setImmediate(resolve))
+    await nextTurn()
     // A timer's end is told a turn or two late: count once nothing has changed for longer.
     if (turn - turnOfLast > 3) timersMax = Math.max(timersMax, alive.size)
   }

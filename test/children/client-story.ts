@@ -5,6 +5,7 @@
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { connect, type Locks } from '../../src/index.ts'
+import { aborted } from '../support/aborted.ts'
 
 const [story = '', url = ''] = process.argv.slice(2)
 process.on('unhandledRejection', (error) => {
@@ -73,7 +74,7 @@ const stories: Record<string, () => Promise<void>> = {
   async 'lose the store'() {
     const locks = await connect(url)
     const lease = await locks.acquire('a', { ttl: 3000 })
-    const lost = new Promise<void>((resolve) => lease.signal.addEventListener('abort', () => resolve()))
+    const lost = aborted(lease.signal)
     const { rmSync, writeFileSync } = await import('node:fs')
     const file = url.slice('sqlite:'.length)
     for (const part of ['', '-wal', '-shm']) rmSync(file + part, { force: true })

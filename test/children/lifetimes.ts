@@ -6,6 +6,7 @@
  * A line of JSON for each life: its title, and what was open before and after; at last `heap BYTES BYTES`.
  */
 import { readdir } from 'node:fs/promises'
+import { setTimeout as pause } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { lives, severedLives, threadedLives } from '../lifetime/lives.ts'
 import { heapBytes, resources, type Resources } from '../lifetime/resources.ts'
@@ -43,7 +44,7 @@ console.log(`heap ${heapBefore} ${await heapBytes()}`)
 async function resting(): Promise<Resources> {
   let last = resources()
   for (;;) {
-    await new Promise((resolve) => setTimeout(resolve, 100))
+    await pause(100)
     const now = resources()
     if (isDeepStrictEqual(now, last)) return now
     last = now
@@ -58,7 +59,7 @@ async function settled(): Promise<Resources> {
   // On Node 20 the binding of SQLite closes what it has open when its statements are collected, and not before.
   if (parameters.includes('collected')) await heapBytes()
   for (let pauseMs = 1; ; pauseMs *= 2) {
-    await new Promise((resolve) => setTimeout(resolve, pauseMs))
+    await pause(pauseMs)
     const after = resources()
     if (isDeepStrictEqual(after, before) || pauseMs > settledWithinMs) return after
   }

@@ -2,6 +2,7 @@
  * One short life of a client in a process of its own, for tests of what is built on locks.
  * Arguments: the story, the store's URL, and what the story needs to know.
  */
+import { setTimeout as pause } from 'node:timers/promises'
 import { connect, type LeaseProof, type Locks, type Task } from '../../src/index.ts'
 
 const [story = '', url = '', ...rest] = process.argv.slice(2)
@@ -10,8 +11,6 @@ process.on('unhandledRejection', (error) => {
   process.exit(99)
 })
 const stayAlive = () => void setInterval(() => {}, 1000)
-const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
-
 /** A lock, the only permit of a semaphore, or a lock for writing, by its name. */
 function take(locks: Locks, name: string, body: () => void | Promise<void>): Promise<void> {
   if (name.startsWith('permit')) return locks.semaphore(name, 1).run(body)

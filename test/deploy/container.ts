@@ -1,10 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
+import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
 import path from 'node:path'
 import { CommandLine } from '../integration/cli-process.ts'
 import { needProgram } from '../support/debian.ts'
 import { eventually } from '../support/eventually.ts'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 /** How a process is started in a container. */
 export interface Run {
@@ -43,7 +44,7 @@ export function complaintAboutContainers(): string | undefined {
  * free in it, and users and read-only files are real.
  */
 export class Container {
-  readonly root = mkdtempSync(path.join(tmpdir(), 'leasehold-image-'))
+  readonly root = makeFolder('image')
   readonly #started: CommandLine[] = []
 
   constructor() {
@@ -106,7 +107,7 @@ export class Container {
   async close(): Promise<void> {
     for (const started of this.#started) started.kill('SIGKILL')
     await Promise.all(this.#started.map((started) => started.ended()))
-    rmSync(this.root, { recursive: true, force: true })
+    removeFolder(this.root)
   }
 }
 

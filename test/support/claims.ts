@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/contract/driver.ts'
+import { eventually } from './eventually.ts'
 
 /** A claim with the least a test must say. */
 export function claimOf(key: string, wish: Partial<Claim> = {}): Claim {
@@ -34,4 +35,21 @@ export function renew(driver: LockDriver, { key, id, ttlMs }: Claim): Promise<Cl
 
 export function release(driver: LockDriver, { key, id }: Claim): Promise<ClaimStatus> {
   return ask(driver, { op: 'release', key, id })
+}
+
+/** The request that makes a claim. */
+export function claiming(wanted: Claim): Request {
+  return { op: 'claim', claim: wanted }
+}
+
+/** The fence of a claim that is held; any other status is an error. */
+export function fenceOf(status: ClaimStatus | undefined): number {
+  if (status?.state !== 'held') throw new Error(`Not held: ${JSON.stringify(status)}`)
+  return status.fence
+}
+
+/** Repeats a call that rejects, or whose outcome is unknown, until the store answers. */
+export function untilAnswered(call: () => Promise<ClaimStatus>, withinMs?: number): Promise<ClaimStatus> {
+  const known = (status: ClaimStatus): ClaimStatus | false => status.state !== 'unknown' && status
+  return eventually(() => call().then(known, () => false), 'an answer of the store', withinMs)
 }

@@ -1,9 +1,8 @@
 /** Private etcd servers for tests: real ones, alone or three together, on free ports, with folders of their own. */
 import { execFile, spawn, type PromiseWithChild } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { get as getPlain } from 'node:http'
 import { get as getSecure } from 'node:https'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -12,6 +11,7 @@ import { freePort } from './free-port.ts'
 import type { PeerNetwork } from './peer-network.ts'
 import type { PrivateCa } from './private-ca.ts'
 import { ServerProcess } from './server-process.ts'
+import { makeFolder, removeFolder } from './scratch-folder.ts'
 
 const startedWithinMs = 60_000
 
@@ -43,7 +43,7 @@ export class EtcdServer extends ServerProcess {
   readonly #peer: Peer
   readonly #peers: readonly Peer[]
   readonly #wish: EtcdWish
-  readonly #folder = mkdtempSync(path.join(tmpdir(), 'leasehold-etcd-'))
+  readonly #folder = makeFolder('etcd')
 
   private constructor(peer: Peer, peers: readonly Peer[], wish: EtcdWish) {
     super()
@@ -188,7 +188,7 @@ export class EtcdServer extends ServerProcess {
 
   async stop(): Promise<void> {
     await this.kill()
-    rmSync(this.#folder, { recursive: true, force: true })
+    removeFolder(this.#folder)
   }
 
   async #memberId(): Promise<string> {

@@ -1,14 +1,14 @@
 /** Private MongoDB servers for tests: real ones, on free ports, with a folder of their own; alone, or three as a set. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { MongoClient } from 'mongodb'
 import { freePort } from './free-port.ts'
 import { mongodProgram } from './mongod-program.ts'
 import { signalTo } from './signal.ts'
+import { makeFolder, removeFolder } from './scratch-folder.ts'
 
 /** The first start of all makes a Windows out of nothing. */
 const startedWithinMs = 120_000
@@ -40,7 +40,7 @@ export async function lookAfterServers(): Promise<void> {
 export class MongoServer {
   readonly port: number
   readonly url: string
-  readonly folder = mkdtempSync(path.join(tmpdir(), 'leasehold-mongo-'))
+  readonly folder = makeFolder('mongo')
   readonly #settings: Readonly<Record<string, string>>
   #process: ChildProcess | undefined
   #restarts = 0
@@ -158,7 +158,7 @@ export class MongoServer {
   async stop(): Promise<void> {
     this.#restarts = restartsMax
     await this.kill()
-    rmSync(this.folder, { recursive: true, force: true })
+    removeFolder(this.folder)
   }
 
   get #log(): string {

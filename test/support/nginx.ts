@@ -1,12 +1,12 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
+import { makeFolder } from './scratch-folder.ts'
 
 const startedWithinMs = 30_000
 const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
@@ -27,7 +27,7 @@ export class Nginx {
   static async start(http: (port: number) => string): Promise<Nginx> {
     const program = needProgram('nginx', ['nginx-light'], ['/usr/sbin'])
     const port = await freePort()
-    const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-nginx-'))
+    const folder = makeFolder('nginx')
     const file = path.join(folder, 'nginx.conf')
     const folders = temporary.map((name) => `${name}_temp_path ${path.join(folder, name)};`).join(' ')
     const head = `daemon off; master_process off; pid ${path.join(folder, 'pid')}; error_log /dev/null; events {}`

@@ -1,6 +1,7 @@
 /** The network between the nodes of an etcd: each is reached through a proxy, which knows who calls. */
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { freePort } from './free-port.ts'
+import { listen, closeServer } from './loopback.ts'
 
 /** One node's connection to another, and the one that was made for it. */
 interface Link {
@@ -19,7 +20,7 @@ export class PeerNetwork {
     const outside = await freePort()
     const server = createServer((socket) => this.#accept(socket, port))
     this.#servers.push(server)
-    await new Promise<void>((resolve) => server.listen(outside, '127.0.0.1', resolve))
+    await listen(server, outside)
     return outside
   }
 
@@ -35,7 +36,7 @@ export class PeerNetwork {
 
   async stop(): Promise<void> {
     for (const { sockets } of this.#links) close(sockets)
-    await Promise.all(this.#servers.map((server) => new Promise((resolve) => server.close(resolve))))
+    await Promise.all(this.#servers.map((server) => closeServer(server)))
   }
 
   #accept(client: Socket, to: number): void {

@@ -3,13 +3,15 @@
  * root, so its programs are run as the user postgres then.
  */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
-import { appendFileSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir, userInfo } from 'node:os'
+import { randomBytes } from 'node:crypto'
+import { appendFileSync, chownSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { userInfo } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client, DatabaseError, type QueryResult } from 'pg'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
+import { makeFolder } from './scratch-folder.ts'
 
 export interface PostgresServerOptions {
   /** Settings of postgresql.conf. */
@@ -21,6 +23,11 @@ export interface PostgresServerOptions {
 }
 
 const startMs = 60_000
+
+/** A name for a schema that no other test uses. */
+export function freshSchema(prefix: string): string {
+  return `${prefix}_${randomBytes(6).toString('hex')}`
+}
 
 export class PostgresServer {
   readonly port: number
@@ -65,7 +72,7 @@ export class PostgresServer {
   }
 
   static async #prepare(options: PostgresServerOptions): Promise<PostgresServer> {
-    const home = mkdtempSync(path.join(tmpdir(), 'leasehold-postgres-'))
+    const home = makeFolder('postgres')
     giveToPostgres(home)
     const fast = options.durable === true ? {} : { fsync: 'off', synchronous_commit: 'off' }
     const settings = { max_connections: 100, listen_addresses: '127.0.0.1', ...fast, ...options.settings }

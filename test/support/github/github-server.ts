@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { freePort } from '../free-port.ts'
 import { FakeGithub, type FakeGithubOptions } from './fake-github.ts'
+import { listen, closeServer } from '../loopback.ts'
 
 /** Does what the real one cannot be asked for. Gives what is to be answered. */
 type Control = (order: string) => unknown
@@ -22,16 +23,12 @@ export class GithubServer {
     const github = new FakeGithub(options)
     const server = createServer((request, response) => void answer(github, control, request, response))
     const port = await freePort()
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(port, '127.0.0.1', resolve)
-    })
+    await listen(server, port)
     return new GithubServer(github, server, port)
   }
 
   async stop(): Promise<void> {
-    this.#server.closeAllConnections()
-    await new Promise((resolve) => this.#server.close(resolve))
+    await closeServer(this.#server)
   }
 }
 

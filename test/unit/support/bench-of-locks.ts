@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createLocks, type CreateLocksOptions } from '../../../src/api/create-locks.ts'
 import type { Locks } from '../../../src/api/locks.ts'
 import type { LockDriver } from '../../../src/core/contract/driver.ts'
@@ -40,6 +41,6 @@ export async function isSettled(promise: Promise<unknown>): Promise<boolean> {
     () => (settled = true),
     () => (settled = true),
   )
-  for (let turn = 0; turn < 5; turn += 1) await new Promise<void>((resolve) => setImmediate(resolve))
+  for (let turn = 0; turn < 5; turn += 1) await nextTurn()
   return settled
 }
