@@ -108,7 +108,7 @@ class Team {
 /** The logs of all processes as one, and what counts of it. */
 function merge(logs: readonly Hold[][], from: number, to: number): Turns {
   const all = logs.flatMap((log, index) => log.map(([acquiredAt, releasedAt]) => ({ acquiredAt, releasedAt, index })))
-  const holds = all.toSorted((one, other) => one.acquiredAt - other.acquiredAt)
+  const holds = all.toSorted((a, b) => a.acquiredAt - b.acquiredAt)
   const handOversMs: number[] = []
   let keptByOne = 0
   let overlaps = 0
@@ -154,7 +154,7 @@ async function compareTurns(directory: string) {
       }
     }
     const comparison = await interleave(turnRounds, contenders)
-    const best = settings.reduce((one, other) => (comparison.medians[other] < comparison.medians[one] ? other : one))
+    const best = settings.reduce((a, b) => (comparison.medians[b] < comparison.medians[a] ? b : a))
     return { comparison, best, runs }
   } finally {
     await Promise.all(teams.map((team) => team.end()))

@@ -71,13 +71,13 @@ async function contend(url: string, kind: MongodbTurnsOrder['kind']): Promise<Co
     return startChild('mongodb-turns', JSON.stringify(order))
   })
   await Promise.all(children.map(nextMessage))
-  for (const one of children) one.send({ startAt: monotonicMs() + 100 })
+  for (const child of children) child.send({ startAt: monotonicMs() + 100 })
   const answers = (await Promise.all(children.map(nextMessage))) as MongodbTurns[]
   const commands = answers.reduce((sum, { commands: sent }) => sum + sent, 0)
   const perCaller = answers.flatMap(({ turns }) =>
     Array.from({ length: callersPerProcess }, (_, caller) => turns.filter((turn) => turn[2] === caller).length),
   )
-  const turns = answers.flatMap((answer) => answer.turns).toSorted((one, other) => one[0] - other[0])
+  const turns = answers.flatMap((answer) => answer.turns).toSorted((a, b) => a[0] - b[0])
   const gaps = turns.slice(1).map((turn, index) => turn[0] - (turns[index] as Turn)[1])
   return {
     acquisitions: turns.length,

@@ -101,7 +101,7 @@ for (let round = 0; round < rounds; round += 1) {
   const logs = await takeTurns()
   const floor = (before + (await floorBetweenProcessesMs())) / 2
   floorsInOneProcess.push(await floorInOneProcessMs())
-  const turns = logs.flat().toSorted((one, other) => one[0] - other[0])
+  const turns = logs.flat().toSorted((a, b) => a[0] - b[0])
   const gaps = turns.slice(1).map((turn, index) => turn[0] - (turns[index] as Turn)[1])
   overlaps += gaps.filter((gap) => gap < 0).length
   disorder += turns.slice(1).filter((turn, index) => turn[3] <= (turns[index] as Turn)[3]).length

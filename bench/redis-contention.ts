@@ -45,14 +45,14 @@ async function takeTurns(retryMs: number | undefined): Promise<Turns> {
   })
   await Promise.all(children.map(nextMessage))
   const startAt = monotonicMs() + 50
-  for (const one of children) one.send({ startAt } satisfies StartSign)
+  for (const child of children) child.send({ startAt } satisfies StartSign)
   const answers = (await Promise.all(children.map(nextMessage))) as HistoryEvent[][]
   const history = answers.flat()
   return judge(history, await commandsSent(), retryMs === undefined, startAt + turnsMs)
 }
 
 function judge(history: HistoryEvent[], commands: number, hasFences: boolean, endAt: number): Turns {
-  const events = history.toSorted((one, other) => one.at - other.at)
+  const events = history.toSorted((a, b) => a.at - b.at)
   const handOvers: number[] = []
   const perCaller = new Map<string, number>()
   let acquisitions = 0
@@ -110,12 +110,10 @@ const peers = Object.fromEntries(retrySettingsMs.map((ms) => [`retry${ms}`, cont
 const { medians, ratio } = await interleave<string>(rounds, { leasehold: contender('leasehold'), ...peers })
 await server.stop()
 
-const best = Object.keys(peers).reduce((one, other) =>
-  (medians[one] ?? Infinity) <= (medians[other] ?? Infinity) ? one : other,
-)
+const best = Object.keys(peers).reduce((a, b) => ((medians[a] ?? Infinity) <= (medians[b] ?? Infinity) ? a : b))
 const ours = runs['leasehold'] ?? []
 const theirs = runs[best] ?? []
-const middle = (turns: readonly Turns[], figure: keyof Turns): number => median(turns.map((one) => one[figure]))
+const middle = (turns: readonly Turns[], figure: keyof Turns): number => median(turns.map((turn) => turn[figure]))
 
 report({
   name: 'redis-contention',

@@ -20,7 +20,7 @@ await proveBySeeds('composition', async (seed) => {
   const wrong = [
     ...violations.map(({ message }) => message),
     ...stuck.map((worker) => `${worker} had no turn`),
-    ...left.map((what) => `${what} was left`),
+    ...left.map((resource) => `${resource} was left`),
     ...(timers > 0 ? [`${timers} timers were left`] : []),
   ]
   return { holds: summary.holds, violations: wrong.map((message) => `${name}: ${message}`) }

@@ -56,5 +56,5 @@ function* scenes(): Generator<Scene> {
 function shuffled<Item>(items: readonly Item[]): Item[] {
   const random = seededRandom(Number(seed))
   const drawn = items.map((item) => ({ item, lot: random() }))
-  return drawn.toSorted((one, other) => one.lot - other.lot).map(({ item }) => item)
+  return drawn.toSorted((a, b) => a.lot - b.lot).map(({ item }) => item)
 }

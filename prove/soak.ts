@@ -54,7 +54,7 @@ try {
   const { totalLocks } = await locks.stats()
   const grown = after.map(({ heapBytes }, index) => heapBytes / (before[index]?.heapBytes ?? 0))
   const gained = after.map(({ descriptors }, index) => descriptors - (before[index]?.descriptors ?? 0))
-  const holds = sum(soaked.map((one) => one.holds))
+  const holds = sum(soaked.map((soak) => soak.holds))
   report({
     name: 'soak',
     figures: {
@@ -69,10 +69,10 @@ try {
     bars: {
       holdsChecked: { actual: summary.holds, atLeast: 1 },
       violations: { actual: violations.length, atMost: 0 },
-      lost: { actual: sum(soaked.map((one) => one.lost)), atMost: 0 },
+      lost: { actual: sum(soaked.map((soak) => soak.lost)), atMost: 0 },
       reasonsForMissing: { actual: sum(soaked.map(({ misses }) => misses.length)), atMost: 0 },
       locksLeft: { actual: totalLocks, atMost: 0 },
-      timersLeft: { actual: sum(soaked.map((one) => one.timers)), atMost: 0 },
+      timersLeft: { actual: sum(soaked.map((soak) => soak.timers)), atMost: 0 },
       medianHeapToBefore: { actual: median(grown), atMost: 1.05 },
       medianDescriptorsGained: { actual: median(gained), atMost: 0 },
     },
@@ -99,7 +99,7 @@ async function ended(child: ChildProcess): Promise<void> {
 
 function describe(uses: readonly Use[]): string {
   const heapMb = median(uses.map(({ heapBytes }) => heapBytes)) / 2 ** 20
-  const descriptors = median(uses.map((one) => one.descriptors))
+  const descriptors = median(uses.map((use) => use.descriptors))
   return `${heapMb.toFixed(1)} MB of heap, ${descriptors} descriptors, ${median(uses.map(({ timers }) => timers))} timers`
 }
 

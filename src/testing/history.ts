@@ -76,9 +76,9 @@ export function checkHistory(events: readonly HistoryEvent[], options: HistoryOp
 function byKey(attempts: readonly Attempt[]): Iterable<Attempt[]> {
   const keys = new Map<string, Attempt[]>()
   for (const attempt of attempts) {
-    const others = keys.get(attempt.key)
-    if (others === undefined) keys.set(attempt.key, [attempt])
-    else others.push(attempt)
+    const ofKey = keys.get(attempt.key)
+    if (ofKey === undefined) keys.set(attempt.key, [attempt])
+    else ofKey.push(attempt)
   }
   return keys.values()
 }

@@ -153,7 +153,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
       return 'closed'
     }
     const end = await Promise.race([work(), process.killed.then(() => 'killed')])
-    if (end === 'killed') for (const one of waiting) if (one.startsWith(`${name}.`)) waiting.delete(one)
+    if (end === 'killed') for (const waiter of waiting) if (waiter.startsWith(`${name}.`)) waiting.delete(waiter)
     if (world.now < until) await live(`${name}'`)
   }
 

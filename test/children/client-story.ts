@@ -92,13 +92,13 @@ const stories: Record<string, () => Promise<void>> = {
 /** Opens a store, lets another process come and go, takes a lock, and says what another process gets of it. */
 async function holdAmongOthers(open: () => Promise<Locks>): Promise<void> {
   const locks = await open()
-  const others = (): string =>
+  const foreignFiles = (): string =>
     execFileSync(process.execPath, [fileURLToPath(import.meta.url), 'try', url])
       .toString()
       .trim()
-  console.log(`before: ${others()}`)
+  console.log(`before: ${foreignFiles()}`)
   await locks.acquire('a')
-  console.log(`while held: ${others()}`)
+  console.log(`while held: ${foreignFiles()}`)
   process.exit()
 }
 

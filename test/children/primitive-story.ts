@@ -61,7 +61,7 @@ const stories: Record<string, () => Promise<void>> = {
   async cross() {
     const locks = await connect(url, { defaults: { ttl: '60s' } })
     const [first = '', second = ''] = rest
-    const say = (what: string): void => console.log(`${Number(process.hrtime.bigint() / 1_000_000n)} ${what}`)
+    const say = (text: string): void => console.log(`${Number(process.hrtime.bigint() / 1_000_000n)} ${text}`)
     try {
       await take(locks, first, async () => {
         while (!(await locks.status(second)).locked) await pause(20)

@@ -8,7 +8,7 @@ import { webLocks, type LockMode } from '../../src/web-locks/index.ts'
 const [url = '', name = '', mode = 'exclusive'] = process.argv.slice(2)
 const locks = await connect(url)
 const manager = webLocks(locks)
-const told = new Promise<void>((resolve) => {
+const signalled = new Promise<void>((resolve) => {
   // The lock itself keeps nobody alive.
   const keepAlive = setInterval(() => {}, 1000)
   process.once('SIGUSR2', () => {
@@ -20,12 +20,12 @@ const told = new Promise<void>((resolve) => {
 console.log(`client ${locks.runner.client}`)
 const ended = manager.request(name, { mode: mode as LockMode }, async (lock) => {
   console.log(`granted ${lock?.mode}`)
-  await told
+  await signalled
   return 'done'
 })
 await ended.then(
   (result) => console.log(result),
   (error: unknown) => console.log(`rejected ${(error as Error).name}`),
 )
-await told
+await signalled
 await locks.close()

@@ -110,13 +110,13 @@ export function behindServers(hops: number): Composition {
 /** A quorum of three, of these stores in turn, behind servers or not. */
 export function quorumOf(
   name: string,
-  { served = false, votesAfterMs = 60_000, others = [] as readonly MakeStore[] } = {},
+  { served = false, votesAfterMs = 60_000, otherStores = [] as readonly MakeStore[] } = {},
 ): Composition {
   return {
     name,
     async up(make, time, { storeMs, serverMs } = {}) {
       // One owner's clock is wrong, not everybody's.
-      const makes = [make, ...(others.length === 0 ? [make, make] : others)]
+      const makes = [make, ...(otherStores.length === 0 ? [make, make] : otherStores)]
       const stores = await Promise.all(makes.map((each, place) => each(time, place === 0 ? storeMs : undefined)))
       const chains = served ? await Promise.all(stores.map((store) => Chain.up(store, 1, time, serverMs))) : []
       const nodes = (): LockDriver[] =>
@@ -150,9 +150,9 @@ export function quorumOf(
 function faultsOf(stores: readonly MatrixStore[]): Setting['faults'] {
   const [store] = stores
   if (store === undefined) return {}
-  const can = (what: Doing): boolean => stores.every((each) => what in each)
-  const does = (of: readonly MatrixStore[], what: Doing) => async (): Promise<void> => {
-    await Promise.all(of.map(async (each) => each[what]?.()))
+  const can = (ability: Doing): boolean => stores.every((each) => ability in each)
+  const does = (of: readonly MatrixStore[], ability: Doing) => async (): Promise<void> => {
+    await Promise.all(of.map(async (each) => each[ability]?.()))
   }
   return {
     ...(can('endConnections') && { 'connections end': does([store], 'endConnections') }),

@@ -67,8 +67,8 @@ const means: Readonly<Record<Promised, string>> = {
 
 function titleOf({ composition, fault, promised, off = {} }: Cell): string {
   const clocks = Object.entries(off).map(([owner, ms]) => `${owner.replace('Ms', '')} clock ${hours(ms)}`)
-  const what = fault === 'nothing' ? clocks.join(', ') : [fault, ...clocks].join(', ')
-  return `${composition.name}, ${what}: ${means[promised]}`
+  const conditions = fault === 'nothing' ? clocks.join(', ') : [fault, ...clocks].join(', ')
+  return `${composition.name}, ${conditions}: ${means[promised]}`
 }
 
 function hours(ms: number): string {
@@ -113,7 +113,7 @@ class Scene {
     await this.#during(next.release())
     await this.#turn(await this.#client())
     expect(
-      this.#fences.toSorted((one, other) => one - other),
+      this.#fences.toSorted((a, b) => a - b),
       'fences, in order',
     ).toEqual(this.#fences)
     expect(new Set(this.#fences).size, 'different fences').toBe(this.#fences.length)
@@ -128,13 +128,13 @@ class Scene {
    * Has somebody else want the lock. If its holder still has it after more than a lease it lets go. Counts for how long both
    * believed that they hold.
    */
-  async #compete(lease: Lease, other: Locks): Promise<Outcome> {
+  async #compete(lease: Lease, rival: Locks): Promise<Outcome> {
     const found: { next?: Lease; failed?: unknown } = {}
     let overlapMs = 0
     let isKept = false
     const ask = async (): Promise<void> => {
       try {
-        found.next = await this.#asked(other)
+        found.next = await this.#asked(rival)
         if (lease.held) overlapMs += 1
       } catch (error) {
         found.failed = error

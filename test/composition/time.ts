@@ -40,7 +40,7 @@ export function steppedTime(): MatrixTime {
       if (performance.now() > deadline) throw new Error(`${underWay} calls have not been answered.`)
     }
   }
-  const next = (): Due | undefined => [...due].toSorted((one, other) => one.at - other.at)[0]
+  const next = (): Due | undefined => [...due].toSorted((a, b) => a.at - b.at)[0]
   return {
     isReal: false,
     environment: (wallOffMs = 0) => ({

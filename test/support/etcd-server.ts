@@ -182,8 +182,8 @@ export class EtcdServer extends ServerProcess {
   }
 
   /** Has another lead. */
-  async moveLeaderTo(other: EtcdServer): Promise<void> {
-    await this.control('move-leader', await other.#memberId())
+  async moveLeaderTo(member: EtcdServer): Promise<void> {
+    await this.control('move-leader', await member.#memberId())
   }
 
   async stop(): Promise<void> {

@@ -65,8 +65,8 @@ export async function leaseOf(server: EtcdServer, name: string): Promise<number>
 /** News of one claim. */
 export function onNotification(driver: LockDriver, id: string): Notification[] {
   const received: Notification[] = []
-  const ear = driver.listen?.((_key, who, notification) => who === id && received.push(notification))
-  onTestFinished(() => ear?.[Symbol.dispose]())
+  const subscription = driver.listen?.((_key, receiver, notification) => receiver === id && received.push(notification))
+  onTestFinished(() => subscription?.[Symbol.dispose]())
   return received
 }
 
@@ -79,6 +79,6 @@ export function leaderOf(servers: readonly EtcdServer[]): Promise<EtcdServer> {
 
 /** Whether somebody has the lock, as soon as the store can say. */
 export function whoAnswers(locks: Locks, name: string): Promise<'held' | 'free'> {
-  const look = async (): Promise<'held' | 'free'> => ((await locks.tryAcquire(name)) === null ? 'held' : 'free')
-  return eventually(() => look().catch(() => undefined), 'an answer')
+  const tryLock = async (): Promise<'held' | 'free'> => ((await locks.tryAcquire(name)) === null ? 'held' : 'free')
+  return eventually(() => tryLock().catch(() => undefined), 'an answer')
 }

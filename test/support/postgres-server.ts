@@ -176,7 +176,7 @@ async function connected(url: string): Promise<Client> {
 function debianFolders(): string[] {
   try {
     return readdirSync('/usr/lib/postgresql')
-      .toSorted((one, other) => Number(one) - Number(other))
+      .toSorted((a, b) => Number(a) - Number(b))
       .map((version) => `/usr/lib/postgresql/${version}/bin`)
   } catch {
     return []

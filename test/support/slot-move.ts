@@ -47,7 +47,7 @@ export class SlotMove {
     if (this.#over) return
     this.#over = true
     while ((await this.names()).length > 0) await this.move(/^/)
-    const told = new Set([this.#to.server, this.#from.server, ...this.#cluster.servers])
-    for (const server of told) await server.cli('CLUSTER', 'SETSLOT', this.#slot, 'NODE', this.#to.id)
+    const informed = new Set([this.#to.server, this.#from.server, ...this.#cluster.servers])
+    for (const server of informed) await server.cli('CLUSTER', 'SETSLOT', this.#slot, 'NODE', this.#to.id)
   }
 }

@@ -43,7 +43,7 @@ export function chaos(fact: ClientFact): void {
       }
       await Promise.all(members.map((member, index) => compete(member, `client-${index}`, events, isOver)))
       const { violations, summary } = checkHistory(
-        events.toSorted((one, other) => one.at - other.at),
+        events.toSorted((a, b) => a.at - b.at),
         { fair: false },
       )
       expect(violations).toEqual([])

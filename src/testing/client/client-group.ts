@@ -8,12 +8,12 @@ import type { EventName } from '../../api/client/events.ts'
 import type { Bench, Harness } from '../bench.ts'
 import { faulty, type FaultyDriver } from '../faults.ts'
 
-/** A client, the faults between it and the store, and what it has told so far. */
+/** A client, the faults between it and the store, and what it has emitted so far. */
 export interface Member {
   readonly locks: Locks
   readonly driver: FaultyDriver
-  /** Names of the events told, in their order. */
-  readonly told: readonly EventName[]
+  /** Names of the events emitted, in their order. */
+  readonly emitted: readonly EventName[]
 }
 
 const noted: readonly EventName[] = [
@@ -48,9 +48,9 @@ export class ClientGroup {
   async member(defaults: AcquireOptions = {}): Promise<Member> {
     const driver = faulty(await this.#bench.driver(), {}, this.#members.length + 1)
     const locks = await createLocks({ driver, defaults, allowForce: true })
-    const told: EventName[] = []
-    for (const name of noted) locks.on(name, () => void told.push(name))
-    const member = { locks, driver, told }
+    const emitted: EventName[] = []
+    for (const name of noted) locks.on(name, () => void emitted.push(name))
+    const member = { locks, driver, emitted }
     this.#members.push(member)
     return member
   }

@@ -15,7 +15,7 @@ export function holding(fact: ClientFact): void {
   }
   for (const [title, plan] of Object.entries(cuts)) {
     fact(`a holder ${title} is warned, then stopped, before the store lets go`, async (group) => {
-      const { locks, driver, told } = await group.member({ ttl })
+      const { locks, driver, emitted } = await group.member({ ttl })
       const lease = await locks.acquire('lock')
       driver.plan = plan
       while (lease.held) {
@@ -25,7 +25,7 @@ export function holding(fact: ClientFact): void {
         await pause(5)
       }
       await lost(lease)
-      expect(told.filter((name) => name === 'jeopardy' || name === 'lost')).toEqual(['jeopardy', 'lost'])
+      expect(emitted.filter((name) => name === 'jeopardy' || name === 'lost')).toEqual(['jeopardy', 'lost'])
       expect(lease.held).toBe(false)
       expect(lease.signal.reason).toMatchObject({ code: 'LOST' })
     })
@@ -40,25 +40,25 @@ export function holding(fact: ClientFact): void {
   })
 
   fact('a failed renewal is tried again while there is time, and ends nothing', async (group) => {
-    const { locks, driver, told } = await group.member({ ttl })
+    const { locks, driver, emitted } = await group.member({ ttl })
     const lease = await locks.acquire('lock')
     driver.plan = { reject: 1 }
-    await group.until(() => told.includes('renewal-failed'))
-    expect(told).not.toContain('renewed')
+    await group.until(() => emitted.includes('renewal-failed'))
+    expect(emitted).not.toContain('renewed')
     driver.plan = {}
-    await group.until(() => told.includes('renewed'))
+    await group.until(() => emitted.includes('renewed'))
     await pause(ttl)
     expect(lease.held).toBe(true)
-    expect(told).not.toContain('lost')
+    expect(emitted).not.toContain('lost')
   })
 
   fact('a lease is kept for many times its ttl', async (group) => {
-    const { locks, told } = await group.member({ ttl })
+    const { locks, emitted } = await group.member({ ttl })
     const lease = await locks.acquire('lock')
     await pause(3 * ttl)
     expect(lease.held).toBe(true)
-    expect(told.filter((name) => name === 'renewed').length).toBeGreaterThanOrEqual(4)
-    expect(told).not.toContain('lost')
+    expect(emitted.filter((name) => name === 'renewed').length).toBeGreaterThanOrEqual(4)
+    expect(emitted).not.toContain('lost')
   })
 
   fact('a process that was busy for longer than the ttl has lost, at its first look', async (group) => {
@@ -96,7 +96,7 @@ export function holding(fact: ClientFact): void {
   })
 }
 
-/** Resolves when the lease is lost, as its holder is told. */
+/** Resolves when the lease is lost, and its holder has seen that. */
 async function lost(lease: Lease): Promise<void> {
   const { signal } = lease
   if (signal.aborted) return

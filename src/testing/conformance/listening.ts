@@ -81,10 +81,10 @@ export function listening(fact: Fact): void {
     await stage.hold('writer')
     const names = ['one', 'two', 'three', 'four']
     for (const name of names) await stage.queue(name, { mode: 'shared' })
-    const ears = names.map((name) => stage.listenTo(stage.driverOf(name)))
+    const logs = names.map((name) => stage.listenTo(stage.driverOf(name)))
     await stage.release('writer')
     for (const [index, name] of names.entries()) {
-      await stage.receives(ears[index] ?? [], name, (notification) => notification.state === 'held')
+      await stage.receives(logs[index] ?? [], name, (notification) => notification.state === 'held')
     }
   })
 
@@ -95,8 +95,8 @@ export function listening(fact: Fact): void {
     await stage.hold('elsewhere', { key: 'stage/elsewhere' })
     const received = [stage.listenTo(stage.first), stage.listenTo(stage.second)]
     await stage.release('one')
-    const ear = stage.driverOf('two') === stage.first ? received[0] : received[1]
-    await stage.receives(ear ?? [], 'two', (notification) => notification.state === 'held')
+    const log = stage.driverOf('two') === stage.first ? received[0] : received[1]
+    await stage.receives(log ?? [], 'two', (notification) => notification.state === 'held')
     await pause(20)
     const statuses = received.flat().filter(({ notification }) => notification !== 'poll')
     expect(statuses.filter(({ name }) => name === 'three' || name === 'elsewhere' || name === 'one')).toEqual([])
@@ -106,9 +106,9 @@ export function listening(fact: Fact): void {
     await stage.hold('one')
     await stage.queue('two')
     let received = 0
-    const ear = stage.driverOf('two').listen?.(() => (received += 1))
-    ear?.[Symbol.dispose]()
-    ear?.[Symbol.dispose]()
+    const subscription = stage.driverOf('two').listen?.(() => (received += 1))
+    subscription?.[Symbol.dispose]()
+    subscription?.[Symbol.dispose]()
     await stage.release('one')
     await stage.standsHeld('two')
     await pause(50)

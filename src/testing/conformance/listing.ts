@@ -66,9 +66,7 @@ export function listing(fact: Fact): void {
         ttlMs: stage.ms(20),
         detached: true,
       })
-      const claims = (await stage.listed()).toSorted((one, other) =>
-        stage.nameOf(one.id) < stage.nameOf(other.id) ? -1 : 1,
-      )
+      const claims = (await stage.listed()).toSorted((a, b) => (stage.nameOf(a.id) < stage.nameOf(b.id) ? -1 : 1))
       expect(claims.map(({ id, converting }) => [stage.nameOf(id), converting])).toEqual([
         ['other', false],
         ['reader', false],

@@ -200,8 +200,8 @@ export class Stage {
     name: string,
     looksRight: (notification: ClaimStatus) => boolean,
   ): Promise<void> {
-    const fits = ({ name: who, notification }: ReceivedNotification) =>
-      (who === name || who === everyClaim) && (notification === 'poll' || looksRight(notification))
+    const fits = ({ name: receiver, notification }: ReceivedNotification) =>
+      (receiver === name || receiver === everyClaim) && (notification === 'poll' || looksRight(notification))
     // Counted in turns, not by the clock: a process that was held up has not listened meanwhile.
     for (let leftMs = this.terms.notifiedWithinMs; !received.some(fits); leftMs -= 5) {
       expect(leftMs, `${name} should have heard. It came to: ${JSON.stringify(received)}`).toBeGreaterThan(0)

@@ -50,9 +50,9 @@ export function attemptsOf(events: readonly HistoryEvent[]): Attempt[] {
     if (event.type === 'acquire') {
       const draft: Draft = { wanted: event, refused: false, disturbed: false }
       drafts.set(event.attempt, draft)
-      const others = open.get(event.client)
-      if (others === undefined) open.set(event.client, new Set([draft]))
-      else others.add(draft)
+      const openDrafts = open.get(event.client)
+      if (openDrafts === undefined) open.set(event.client, new Set([draft]))
+      else openDrafts.add(draft)
       lastSeen.set(event.client, event.at)
       continue
     }

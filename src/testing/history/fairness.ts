@@ -8,7 +8,7 @@ export function findUnfair(grants: readonly Granted[], toleranceMs: number): Vio
   const violations: Violation[] = []
   const byPriority = new Map<number, Kinds<Granted | undefined>>()
   const inTurn = grants.filter(({ jumps }) => jumps !== true)
-  for (const granted of inTurn.toSorted((one, other) => one.grant.fence - other.grant.fence)) {
+  for (const granted of inTurn.toSorted((a, b) => a.grant.fence - b.grant.fence)) {
     const priority = granted.priority ?? 0
     let latest = byPriority.get(priority)
     if (latest === undefined) byPriority.set(priority, (latest = new Kinds()))

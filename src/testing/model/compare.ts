@@ -56,8 +56,8 @@ export class ModelComparison {
       return 'a holder is listed behind a waiter'
     }
     for (const claim of model) {
-      const other = driver.find(({ id }) => id === claim.id) as ListedClaim
-      const difference = this.#claim(claim, modelNow, other, driverNow)
+      const listed = driver.find(({ id }) => id === claim.id) as ListedClaim
+      const difference = this.#claim(claim, modelNow, listed, driverNow)
       if (difference !== undefined) return `claim ${claim.id}: ${difference}`
     }
     return undefined

@@ -61,7 +61,7 @@ export class Player {
       }
       return await this.#compareNotifications()
     } finally {
-      for (const ear of listening) ear?.[Symbol.dispose]()
+      for (const subscription of listening) subscription?.[Symbol.dispose]()
     }
   }
 

@@ -87,8 +87,8 @@ async function outcomeOf<Answer>(work: () => Answer | Promise<Answer>): Promise<
 }
 
 /** @internal */
-export function linkDown(what: string): LeaseholdError {
-  return new LeaseholdError('UNAVAILABLE', what, { reason: 'network' })
+export function linkDown(message: string): LeaseholdError {
+  return new LeaseholdError('UNAVAILABLE', message, { reason: 'network' })
 }
 
 const unanswered: ClaimStatus = { state: 'unknown', error: linkDown('There was no answer.') }

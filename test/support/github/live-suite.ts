@@ -37,7 +37,7 @@ export function liveSuite({ name, isReal, octokit, ...repository }: TestReposito
     const comment = async (id: number): Promise<string> => {
       const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}/comments'
       const { data } = await octokit.request(route, { ...at(), per_page: 100 })
-      return data.find((one) => one.id === id)?.body ?? ''
+      return data.find((listed) => listed.id === id)?.body ?? ''
     }
 
     test('an issue is locked by one alone, people see by whom, and it passes on with a higher fence', async () => {
@@ -78,7 +78,7 @@ export function liveSuite({ name, isReal, octokit, ...repository }: TestReposito
       await soon(async () => {
         const held = { owner, repo, labels: 'leasehold: held' }
         const { data } = await octokit.request('GET /repos/{owner}/{repo}/issues', held)
-        return data.find((one) => one.number === number)?.assignees?.length
+        return data.find((listed) => listed.number === number)?.assignees?.length
       }).toBe(1)
       await forced.release()
       await soon(() => first.inspect(scope)).toBeNull()

@@ -79,15 +79,17 @@ export class OpenApi {
     const found = this.#operations
       .filter(({ pattern, methods }) => pattern.test(path) && methods[method.toLowerCase()] !== undefined)
       // `/issues/comments/7` is no issue called "comments".
-      .toSorted((one, other) => placeholders(one.pattern) - placeholders(other.pattern))[0]
+      .toSorted((a, b) => placeholders(a.pattern) - placeholders(b.pattern))[0]
     return found?.methods[method.toLowerCase()] as Document | undefined
   }
 
   #queryComplaints(operation: Document, { query }: Exchange): string[] {
-    const declared = (operation['parameters'] as Document[]).map((one) => this.#resolve(one) as unknown as Parameter)
+    const declared = (operation['parameters'] as Document[]).map(
+      (parameter) => this.#resolve(parameter) as unknown as Parameter,
+    )
     const complaints: string[] = []
     for (const [name, text] of query) {
-      const parameter = declared.find((one) => one.in === 'query' && one.name === name)
+      const parameter = declared.find((candidate) => candidate.in === 'query' && candidate.name === name)
       if (parameter === undefined) complaints.push(`there is no query parameter ${name}`)
       else {
         const value = parameter.schema['type'] === 'integer' ? Number(text) : text
@@ -107,7 +109,7 @@ export class OpenApi {
     return [...complaints, ...strange.map((name) => `body: there is no field ${name}`)]
   }
 
-  #mismatches(schema: Document, value: unknown, what: string): string[] {
+  #mismatches(schema: Document, value: unknown, location: string): string[] {
     // Long lists say the same again and again.
     if (schema['type'] === 'array' && Array.isArray(value) && schema['items'] !== undefined) {
       const items = schema['items'] as Document
@@ -116,7 +118,7 @@ export class OpenApi {
       return value.flatMap((item: unknown, index) => {
         const text = JSON.stringify(item)
         if (known.has(text)) return []
-        const found = this.#mismatches(items, item, `${what}/${index}`)
+        const found = this.#mismatches(items, item, `${location}/${index}`)
         if (found.length === 0) known.add(text)
         return found
       })
@@ -127,7 +129,7 @@ export class OpenApi {
       this.#compiled.set(schema, validate)
     }
     if (validate(value)) return []
-    return (validate.errors ?? []).map(({ instancePath, message }) => `${what}${instancePath} ${message ?? ''}`)
+    return (validate.errors ?? []).map(({ instancePath, message }) => `${location}${instancePath} ${message ?? ''}`)
   }
 
   /** The schema by itself, with all that it refers to, in the words of JSON Schema. */

@@ -31,16 +31,18 @@ function touches(claim: Claim, byte: number): boolean {
   return claim.range === undefined || (claim.range.start <= byte && byte < claim.range.end)
 }
 
-function meet(one: Claim, other: Claim): boolean {
-  return bytes.some((byte) => touches(one, byte) && touches(other, byte))
+function meet(a: Claim, b: Claim): boolean {
+  return bytes.some((byte) => touches(a, byte) && touches(b, byte))
 }
 
 /** Whether a claim could be held beside all of these. */
 function fits(claim: Claim, holders: readonly ClaimRecord[]): boolean {
-  const others = holders.map((holder) => holder.claim).filter((one) => one.id !== claim.replaces && meet(one, claim))
-  if (others.some((one) => one.mode === 'exclusive' || claim.mode === 'exclusive')) return false
-  if (others.some((one) => one.limit !== claim.limit)) return false
-  return claim.limit === undefined || others.length < claim.limit
+  const inTheWay = holders
+    .map((holder) => holder.claim)
+    .filter((held) => held.id !== claim.replaces && meet(held, claim))
+  if (inTheWay.some((held) => held.mode === 'exclusive' || claim.mode === 'exclusive')) return false
+  if (inTheWay.some((held) => held.limit !== claim.limit)) return false
+  return claim.limit === undefined || inTheWay.length < claim.limit
 }
 
 function exclusion({ after }: Turn): string[] {
@@ -50,7 +52,7 @@ function exclusion({ after }: Turn): string[] {
     if (here.length > 1 && here.some(({ mode }) => mode === 'exclusive')) wrong.push(`byte ${byte} is not held alone`)
     for (const { limit } of here) {
       if (limit !== undefined && here.length > limit) wrong.push(`byte ${byte} has more holders than ${limit}`)
-      if (here.some((other) => other.limit !== limit)) wrong.push(`byte ${byte} has holders of two limits`)
+      if (here.some((holder) => holder.limit !== limit)) wrong.push(`byte ${byte} has holders of two limits`)
     }
   }
   return wrong
@@ -73,11 +75,11 @@ function fences({ before, after, decision }: Turn): string[] {
 
 /** In the order of promotion: conversions, priority, arrival. */
 function inOrder(waiters: readonly ClaimRecord[]): ClaimRecord[] {
-  return waiters.toSorted((one, other) => {
-    if ((one.claim.replaces === undefined) !== (other.claim.replaces === undefined)) {
-      return one.claim.replaces === undefined ? 1 : -1
+  return waiters.toSorted((a, b) => {
+    if ((a.claim.replaces === undefined) !== (b.claim.replaces === undefined)) {
+      return a.claim.replaces === undefined ? 1 : -1
     }
-    return other.claim.priority - one.claim.priority || one.order - other.order
+    return b.claim.priority - a.claim.priority || a.order - b.order
   })
 }
 
@@ -97,8 +99,8 @@ function progress(turn: Turn): string[] {
   return queue
     .filter((waiter, place) => {
       const { claim } = waiter
-      const ahead = queue.slice(0, place).map((one) => one.claim)
-      const blocked = ahead.some((one) => holdsUp(one, claim))
+      const ahead = queue.slice(0, place).map((earlier) => earlier.claim)
+      const blocked = ahead.some((earlier) => holdsUp(earlier, claim))
       return !blocked && fits(claim, after.holders)
     })
     .map(({ claim }) => `${claim.id} waits for nothing`)
@@ -113,8 +115,10 @@ function barging(turn: Turn): string[] {
     .filter((record) => {
       const { claim } = record
       if (claim.replaces !== undefined || claim.evict === 'all' || claim.evict === 'same-runner') return false
-      const ahead = inOrder([...after.waiters, record]).filter((one) => lives(turn, one) && baseIsHeld(turn, one))
-      return ahead.slice(0, ahead.indexOf(record)).some((one) => holdsUp(one.claim, claim))
+      const ahead = inOrder([...after.waiters, record]).filter(
+        (waiter) => lives(turn, waiter) && baseIsHeld(turn, waiter),
+      )
+      return ahead.slice(0, ahead.indexOf(record)).some((waiter) => holdsUp(waiter.claim, claim))
     })
     .map(({ claim }) => `${claim.id} barged in`)
 }
@@ -139,15 +143,17 @@ function holdsUp(ahead: Claim, behind: Claim): boolean {
 function nothingLost(turn: Turn): string[] {
   const { request, now, before, after, decision, dead } = turn
   const there = new Set([...after.holders, ...after.waiters].map(({ claim }) => claim.id))
-  const told = new Set(
-    decision.notifications.filter(({ status }) => status.state === 'absent').map((one) => one.record.claim.id),
+  const notified = new Set(
+    decision.notifications
+      .filter(({ status }) => status.state === 'absent')
+      .map((notification) => notification.record.claim.id),
   )
   const converted = new Set(after.holders.map(({ claim }) => claim.replaces))
   const asking = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
   return [...before.holders, ...before.waiters]
     .filter((record) => {
       const { id, graceMs, replaces } = record.claim
-      if (there.has(id) || told.has(id) || converted.has(id) || dead.has(id)) return false
+      if (there.has(id) || notified.has(id) || converted.has(id) || dead.has(id)) return false
       if (request.op === 'release' && request.id === id) return false
       if (id === asking && decision.status.state === 'absent') return false
       const held = record.state === 'held'
@@ -259,7 +265,7 @@ function times({ request, now, before, after }: Turn): string[] {
 function forNothing({ request, before, after, decision }: Turn): string[] {
   if (request.op !== 'claim' && request.op !== 'renew') return []
   const id = request.op === 'claim' ? request.claim.id : request.id
-  const claim = request.op === 'claim' ? request.claim : before.waiters.find((one) => one.claim.id === id)?.claim
+  const claim = request.op === 'claim' ? request.claim : before.waiters.find((waiter) => waiter.claim.id === id)?.claim
   if (claim?.evict !== 'all' && claim?.evict !== 'same-runner') return []
   const evicted = decision.notifications.some(({ status }) => status.state === 'absent' && status.reason === 'evicted')
   if (!evicted || after.holders.some((holder) => holder.claim.id === id)) return []
@@ -274,14 +280,15 @@ function cycles(turn: Turn): string[] {
     (waiter) => waiter.claim.replaces !== undefined && lives(turn, waiter) && baseIsHeld(turn, waiter),
   )
   const wrong: string[] = []
-  for (const { claim: one } of converting) {
-    for (const { claim: other } of converting) {
-      const base = held.get(one.replaces ?? '')
-      const otherBase = held.get(other.replaces ?? '')
-      if (one.id >= other.id || base === undefined || otherBase === undefined || base === otherBase) continue
+  for (const { claim: first } of converting) {
+    for (const { claim: second } of converting) {
+      const base = held.get(first.replaces ?? '')
+      const otherBase = held.get(second.replaces ?? '')
+      if (first.id >= second.id || base === undefined || otherBase === undefined || base === otherBase) continue
       const excludes = (wanted: Claim, inTheWay: Claim) =>
         meet(wanted, inTheWay) && (wanted.mode === 'exclusive' || inTheWay.mode === 'exclusive')
-      if (excludes(one, otherBase) && excludes(other, base)) wrong.push(`${one.id} and ${other.id} wait for each other`)
+      if (excludes(first, otherBase) && excludes(second, base))
+        wrong.push(`${first.id} and ${second.id} wait for each other`)
     }
   }
   return wrong

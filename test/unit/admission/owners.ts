@@ -32,12 +32,12 @@ export function ownersAfter(scene: Scene, { owners: before }: Position, event: E
   }
   const { status, notifications } = turn.decision
   if ('role' in event && event.type !== 'evict' && status.state === 'held') onNotification(event.role, status.ttlMs)
-  for (const { record, status: told } of notifications) {
+  for (const { record, status: notified } of notifications) {
     const role = roleCalled(scene, record.claim.id)
-    if (told.state === 'held') onNotification(role, told.ttlMs)
-    else if (told.state === 'absent' && told.reason === 'evicted')
-      for (const one of [role, roleCalled(scene, record.claim.replaces)])
-        if (one >= 0) change(one, { trustsUntil: -Infinity })
+    if (notified.state === 'held') onNotification(role, notified.ttlMs)
+    else if (notified.state === 'absent' && notified.reason === 'evicted')
+      for (const evicted of [role, roleCalled(scene, record.claim.replaces)])
+        if (evicted >= 0) change(evicted, { trustsUntil: -Infinity })
   }
   return owners
 }
@@ -49,8 +49,8 @@ export function deceived({ roles }: Scene, { now, store, owners, dead }: Positio
       const { trustsUntil } = owners.at(role) as Owner
       if (now >= trustsUntil || dead.has(claim.id)) return false
       const holder =
-        store.holders.find((one) => one.claim.id === claim.id) ??
-        store.holders.find((one) => one.claim.replaces === claim.id)
+        store.holders.find((record) => record.claim.id === claim.id) ??
+        store.holders.find((record) => record.claim.replaces === claim.id)
       return holder === undefined || holder.expiresAt < trustsUntil
     })
     .map(({ claim }) => `${claim.id} believes in a lease that the store has ended`)

@@ -37,7 +37,7 @@ export function beginningOf({ roles }: Scene): Position {
  */
 export function textOf(scene: Scene, position: Position): string {
   const backTicks = position.hasGoneBack ? 0 : scene.backTicks
-  const byFence = position.store.holders.map(({ fence }) => fence).toSorted((one, other) => one - other)
+  const byFence = position.store.holders.map(({ fence }) => fence).toSorted((a, b) => a - b)
   const about = scene.roles.map((role, index) => {
     const { trustsUntil, boundMs } = position.owners.at(index) as Owner
     const trust = Math.max(0, trustsUntil - position.now)

@@ -24,7 +24,7 @@ function leftForEver(scene: Scene, position: Position, rule: typeof admit): stri
   const { ttlMaxMs, graceMaxMs, roles } = scene
   const play = playFrom(position, rule)
   // What a clock set back has stretched is cut when the rule first comes to it, which may be a lease later for each.
-  for (let look = 0; look <= (position.hasGoneBack ? roles.length : 0); look += 1) {
+  for (let round = 0; round <= (position.hasGoneBack ? roles.length : 0); round += 1) {
     if (position.hasGoneBack) play.release('a stranger')
     play.now += ttlMaxMs + graceMaxMs
   }
@@ -48,7 +48,7 @@ function stuck(position: Position, rule: typeof admit): string[] {
   const atEveryTick = waitFor(first, playFrom(position, rule), gone, () => 1)
   const whenTold = waitFor(first, playFrom(position, rule), gone, (againMs) => againMs)
   // Behind somebody whose end nobody has noticed it asks when it renews; of others that move out of its way it hears.
-  const receives = store.waiters.some((other) => other !== first && other.claim.replaces !== undefined)
+  const receives = store.waiters.some((waiter) => waiter !== first && waiter.claim.replaces !== undefined)
   if (atEveryTick !== undefined && (receives || first !== store.waiters[0])) return []
   if (atEveryTick === undefined) return [`${first.claim.id} waits for somebody who is gone`]
   return whenTold === atEveryTick ? [] : [`${first.claim.id} is told to ask again too late`]

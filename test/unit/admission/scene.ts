@@ -110,7 +110,7 @@ export function sceneOf(names: readonly PartName[], backTicks = 0): Scene {
     name: names.join(', ') + (backTicks > 0 ? ', the clock set back' : ''),
     roles,
     actors,
-    events: [...clock, ...roles.flatMap((one, index) => eventsOf(one, index))],
+    events: [...clock, ...roles.flatMap((role, index) => eventsOf(role, index))],
     backTicks,
     ttlMaxMs: Math.max(...roles.flatMap(({ renewalTtlsMs }) => renewalTtlsMs)),
     graceMaxMs: Math.max(...roles.map(({ claim }) => claim.graceMs)),

@@ -14,7 +14,7 @@ export type Event =
 
 export function eventScripts(eventsMax: number): fc.Arbitrary<Event[]> {
   const { supports } = memory()
-  const command = commonScripts(supports, 1).map(([one]) => one as Event)
+  const command = commonScripts(supports, 1).map(([event]) => event as Event)
   const back = fc.record({ type: fc.constant('back' as const), ticks: fc.integer({ min: 1, max: 40 }) })
   const die = fc.record({ type: fc.constant('die' as const), claim: fc.nat(8) })
   const event = fc.oneof(

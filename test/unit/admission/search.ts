@@ -110,7 +110,9 @@ function timeTo(scene: Scene, position: Position, now: number): Step {
 }
 
 function has({ store }: Position, id: string): boolean {
-  return store.holders.some((one) => one.claim.id === id) || store.waiters.some((one) => one.claim.id === id)
+  return (
+    store.holders.some((holder) => holder.claim.id === id) || store.waiters.some((waiter) => waiter.claim.id === id)
+  )
 }
 
 function requestFor(scene: Scene, { store }: Position, event: Event): Request | undefined {

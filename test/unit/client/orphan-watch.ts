@@ -29,7 +29,7 @@ export class OrphanWatch {
   }
 
   /** To be called again and again: what is unknown twice was forgotten. */
-  async look(): Promise<void> {
+  async check(): Promise<void> {
     const { now, keys } = await this.#store.list({})
     const unknown = new Set<string>()
     for (const { key, claims } of keys) {

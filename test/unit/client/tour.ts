@@ -52,7 +52,7 @@ export interface TourReport extends HistoryReport {
 /** How long a turn may take, after the storm, for each of those who want one. Most take less than a second. */
 const turnMs = 3000
 /** Longer than a holder lets go before its store does. */
-const lookEveryMs = 250
+const checkEveryMs = 250
 /** A holder that trusts too long mostly does so for longer than this. */
 const trustEveryMs = 20
 /** Longer than any lease of the tour, and a few tries. */
@@ -147,13 +147,13 @@ export async function tour(options: TourOptions): Promise<TourReport> {
     if (world.now < until) await live(`${name}'`)
   }
   const lives = Array.from({ length: processes }, (_, number) => live(`process-${number}`))
-  const look = (): void => {
-    void orphans.look()
-    if (world.now < until) world.at(lookEveryMs, look)
+  const checkOrphans = (): void => {
+    void orphans.check()
+    if (world.now < until) world.at(checkEveryMs, checkOrphans)
   }
-  if (options.weather === 'calm') look()
+  if (options.weather === 'calm') checkOrphans()
   const lookAtTrust = (): void => {
-    void trust.look(world.now)
+    void trust.check(world.now)
     if (world.now < until) world.at(trustEveryMs, lookAtTrust)
   }
   // Web locks are stolen.

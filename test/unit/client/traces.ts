@@ -17,15 +17,15 @@ export class Traces {
 
   get found(): readonly string[] {
     const left = this.#checks.flatMap((check) => check() || [])
-    return [...this.#kept, ...left].map((what) => `${this.#client}: ${what}`)
+    return [...this.#kept, ...left].map((trace) => `${this.#client}: ${trace}`)
   }
 
   /** A promise that must settle, whatever happens and whoever awaits it. */
-  owe(what: string, promise: Promise<unknown>): void {
+  owe(name: string, promise: Promise<unknown>): void {
     let owed = true
     const settle = (): void => void (owed = false)
     promise.then(settle, settle)
-    this.#checks.push(() => owed && `${what} has not settled`)
+    this.#checks.push(() => owed && `${name} has not settled`)
   }
 
   /** A signal that nobody may listen to when what it was for is over. */
@@ -40,8 +40,8 @@ export class Traces {
   watch(driver: LockDriver): LockDriver {
     let closed = false
     let listeners = 0
-    const use = (what: string): void => {
-      if (closed) this.#kept.push(`${what} after the driver was closed`)
+    const use = (call: string): void => {
+      if (closed) this.#kept.push(`${call} after the driver was closed`)
     }
     this.#checks.push(() => !closed && 'the driver was not closed')
     this.#checks.push(() => listeners > 0 && 'news is listened to still')
@@ -55,10 +55,10 @@ export class Traces {
       },
       list: (query) => driver.list(query),
       listen: (received) => {
-        let told = 0
+        let count = 0
         const listening = driver.listen?.((key, id, notification) => {
-          told += 1
-          if (told % 5 === 0) received(key, id, nonsense[(told / 5) % nonsense.length] as ClaimStatus)
+          count += 1
+          if (count % 5 === 0) received(key, id, nonsense[(count / 5) % nonsense.length] as ClaimStatus)
           received(key, id, notification)
         })
         listeners += 1
@@ -109,7 +109,8 @@ export class Traces {
   }
 
   #note(when: string, kept: Readonly<Record<string, number>>): void {
-    for (const [what, count] of Object.entries(kept)) if (count > 0) this.#kept.push(`${when}, it has ${count} ${what}`)
+    for (const [resource, count] of Object.entries(kept))
+      if (count > 0) this.#kept.push(`${when}, it has ${count} ${resource}`)
   }
 }
 

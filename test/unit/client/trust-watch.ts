@@ -36,7 +36,7 @@ export class TrustWatch {
   }
 
   /** To be called again and again. */
-  async look(now: number): Promise<void> {
+  async check(now: number): Promise<void> {
     const keptUntil = new Map<string, number>()
     for (const { claims } of (await this.#store.list({})).keys) {
       for (const { id, state, expiresAt } of claims) {

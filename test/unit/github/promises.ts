@@ -55,9 +55,9 @@ export class Promises {
   get broken(): string[] {
     const first = new Map<number, number>()
     for (const { fence, at } of this.#promised) if (!first.has(fence)) first.set(fence, at)
-    return this.#promised.flatMap(({ id, fence, until: told }) => {
-      const until = Math.min(told, this.#releasedAt.get(id) ?? Infinity)
-      const [later, at] = [...first].find(([other, since]) => other > fence && since < until) ?? []
+    return this.#promised.flatMap(({ id, fence, until: promisedUntil }) => {
+      const until = Math.min(promisedUntil, this.#releasedAt.get(id) ?? Infinity)
+      const [later, at] = [...first].find(([laterFence, since]) => laterFence > fence && since < until) ?? []
       return at === undefined ? [] : [`${fence} was promised until ${until}, and ${later} was held at ${at}`]
     })
   }

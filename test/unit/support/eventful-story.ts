@@ -56,9 +56,9 @@ export async function playStory({ bench, watched, rival, line }: Stage): Promise
   await (await queued).release()
 
   await rival.acquire('c')
-  const late = watched.acquire('c', { wait: '3s' }).catch(() => undefined)
+  const timedOut = watched.acquire('c', { wait: '3s' }).catch(() => undefined)
   await advance(3000)
-  await late
+  await timedOut
   await watched.acquire('c', { onConflict: 'fail' }).catch(() => undefined)
 
   // The one before falls silent, this one is cut off from the store.
