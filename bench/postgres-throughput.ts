@@ -20,7 +20,7 @@ const server = await PostgresServer.start({ durable: true, settings: { max_conne
 const scratch = makeFolder('pgbench')
 giveToPostgres(scratch)
 
-// What people write: one upsert to take a lock, one delete to give it back, on a pool of ten.
+// The usual hand-written lock: one upsert to take a lock, one delete to give it back, on a pool of ten.
 const pool = new Pool({ connectionString: server.url, max: 10 })
 await pool.query('create table naive (key text primary key, id text not null, expires_at timestamptz not null)')
 let serial = 0
@@ -96,5 +96,5 @@ report({
     'advisory driver over pgbench': { actual: ratio('advisoryDriver', 'pgbenchAdvisory'), atLeast: 3 },
   },
 })
-// The package keeps connections that nobody can close.
+// The package keeps connections open and offers no way to close them.
 process.exit()

@@ -12,12 +12,12 @@ const callersPerProcess = 10
 const holdMs = 1
 const turnsMs = 4000
 const rounds = 3
-/** How often redis-semaphore tries again: the best of these is what we are measured by. */
+/** Retry intervals of redis-semaphore: Leasehold is compared with the best of them. */
 const retrySettingsMs = [1, 3, 10]
 
 interface Turns {
   readonly acquisitions: number
-  /** Holds that followed one of the same caller: one that takes its own lock again hands nothing over. */
+  /** Holds that followed a hold of the same caller: these are no hand-overs. */
   readonly keptByOne: number
   readonly handOverP50Ms: number
   readonly handOverP99Ms: number
@@ -90,7 +90,7 @@ function count(counts: Map<string, number>, name: string): void {
   counts.set(name, (counts.get(name) ?? 0) + 1)
 }
 
-/** What clients sent; what scripts do inside, and the setting up of connections, is not counted. */
+/** Commands sent by clients, without those inside scripts and those that set up connections. */
 async function commandsSent(): Promise<number> {
   const statistics = await server.cli('INFO', 'commandstats')
   const calls = (command: string): number =>

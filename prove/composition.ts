@@ -1,6 +1,6 @@
 /**
- * Compositions in simulated storms, for as many minutes as told (1), from a seed (1001) on: each seed plays another one, and
- * true time judges who held what.
+ * Compositions in simulated storms, for the given minutes (default 1), from a seed (default 1001) on: each seed plays
+ * another one, and true time judges who held what.
  */
 import { simulate } from '../src/testing/index.ts'
 import { compositions } from '../test/unit/composition/compositions.ts'

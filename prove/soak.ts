@@ -1,5 +1,5 @@
 /**
- * Real processes on one real store, for as many minutes as told (10): 32 of them take a thousand locks in any order. Nothing
+ * Real processes on one real store, for the given minutes (default 10): 32 of them take a thousand locks in any order. Nothing
  * may overlap, be lost, be left behind or grow.
  */
 import { fork, type ChildProcess } from 'node:child_process'
@@ -36,7 +36,7 @@ const children = logs.map((log, index) => {
 
 try {
   await Promise.all(children.map((child) => nextMessage(child)))
-  // All is compiled by then, and all processes have rung for each other once.
+  // By then all code is compiled, and all processes have notified each other once.
   const warmUpMs = Math.max(runMs / 4, Math.min(75_000, runMs / 2))
   await pause(warmUpMs)
   const before = await tellAll<Use>('measure')

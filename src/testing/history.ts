@@ -1,8 +1,8 @@
 /**
- * Looks at what clients in several processes did and says whether it can have been right.
+ * Checks what clients in several processes did against what a correct lock allows.
  *
  * Fences give the order of grants, so nothing is searched: every check is a sweep. Only what is certain counts: a hold
- * lasts from the return of acquire to the first of release called, local deadline, loss told, crash. A report is
+ * lasts from the return of acquire to the first of release called, local deadline, loss reported, crash. A report is
  * therefore always a true violation, as long as nobody was turned out by force.
  */
 import { attemptsOf, type Attempt } from './history/attempt.ts'

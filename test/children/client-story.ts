@@ -79,7 +79,7 @@ const stories: Record<string, () => Promise<void>> = {
     const file = url.slice('sqlite:'.length)
     for (const part of ['', '-wal', '-shm']) rmSync(file + part, { force: true })
     writeFileSync(file, 'this is no database, and long enough for SQLite to say so'.repeat(100))
-    // The wait for the loss must be what keeps us here.
+    // Keeps the process alive until the loss is seen.
     const keepAlive = setInterval(() => {}, 50)
     await lost
     clearInterval(keepAlive)

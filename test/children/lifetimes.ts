@@ -21,7 +21,7 @@ const only = parameters.filter((parameter) => parameter.startsWith('only=')).map
 const wanted = Object.entries(known).filter(([title]) => only.length === 0 || only.includes(title))
 /** After a first time, which loads what is loaded once. Lives that are cut off take seconds, and leave much if anything. */
 const roundsOf = (title: string): number => (title in severedLives ? 1 : 3)
-/** Sockets and threads end a moment after they are told to. */
+/** Sockets and threads end a moment after their close was called. */
 const settledWithinMs = 500
 
 // Node's own pool of threads is complete from here on.
@@ -40,7 +40,7 @@ for (const [title, life] of wanted) {
 }
 console.log(`heap ${heapBefore} ${await heapBytes()}`)
 
-/** What is open when nothing has changed for a moment: what the first lives have left is told apart from what ends just now. */
+/** What is open when nothing has changed for a moment: so that handles about to close do not count as left. */
 async function resting(): Promise<Resources> {
   let last = resources()
   for (;;) {

@@ -18,7 +18,7 @@ function take(locks: Locks, name: string, body: () => void | Promise<void>): Pro
 }
 
 const stories: Record<string, () => Promise<void>> = {
-  /** Hands a lease off and ends: nobody has it in hand then. */
+  /** Hands a lease off and ends: no process holds it then. */
   async 'hand off and end'() {
     const locks = await connect(url)
     const lease = await locks.acquire('a', { ttl: '10s' })
@@ -57,7 +57,7 @@ const stories: Record<string, () => Promise<void>> = {
     stayAlive()
   },
 
-  /** Takes the first, and as soon as somebody has the second asks for that too. Says when, by a clock that all share. */
+  /** Takes the first lock, and asks for the second once another process holds it. Prints times of a clock that all share. */
   async cross() {
     const locks = await connect(url, { defaults: { ttl: '60s' } })
     const [first = '', second = ''] = rest

@@ -1,6 +1,6 @@
 /**
- * A process that uses Web Locks as a tab would. Arguments: the store's URL, the lock's name, its mode. Says what
- * happens, and lets the lock go when told so by SIGUSR2.
+ * A process that uses Web Locks as a tab would. Arguments: the store's URL, the lock's name, its mode. Prints what
+ * happens, and releases the lock at SIGUSR2.
  */
 import { connect } from '../../src/index.ts'
 import { webLocks, type LockMode } from '../../src/web-locks/index.ts'
@@ -9,7 +9,7 @@ const [url = '', name = '', mode = 'exclusive'] = process.argv.slice(2)
 const locks = await connect(url)
 const manager = webLocks(locks)
 const signalled = new Promise<void>((resolve) => {
-  // The lock itself keeps nobody alive.
+  // A held lock does not keep the process alive.
   const keepAlive = setInterval(() => {}, 1000)
   process.once('SIGUSR2', () => {
     clearInterval(keepAlive)

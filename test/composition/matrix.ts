@@ -75,7 +75,7 @@ function hours(ms: number): string {
   return `${ms > 0 ? '+' : ''}${ms / 3_600_000} h`
 }
 
-/** What happens to one lock. */
+/** One cell: a lock that is held while the fault comes. */
 class Scene {
   readonly #setting: Setting
   readonly #time: MatrixTime
@@ -101,7 +101,7 @@ class Scene {
     await this.#setting.copy()
     const lease = await this.#during(this.#asked(first))
     this.#fences.push(lease.fence)
-    // No store is lost and comes back within the microsecond.
+    // No fault follows a grant within the same microsecond.
     await this.#time.advance(5)
     await this.#during(this.#happens(fault))
     const { next, overlapMs, isKept } = await this.#compete(lease, second)
@@ -125,8 +125,8 @@ class Scene {
   }
 
   /**
-   * Has somebody else want the lock. If its holder still has it after more than a lease it lets go. Counts for how long both
-   * believed that they hold.
+   * A rival asks for the lock. If the holder still has it after more than a ttl, it releases. Counts for how long both
+   * believed to hold.
    */
   async #compete(lease: Lease, rival: Locks): Promise<Outcome> {
     const found: { next?: Lease; failed?: unknown } = {}
@@ -156,7 +156,7 @@ class Scene {
     const { next } = found
     if (next === undefined) throw new Error('Nobody got the lock any more.')
     await asking
-    // Whoever has lost it has been told, and why.
+    // A holder that lost the lock was told the reason.
     if (!isKept) expect(lease.signal.reason, 'what the last holder was told').toMatchObject({ code: 'LOST' })
     expect(lease.held, 'whether the last holder still believes it').toBe(false)
     return { next, overlapMs, isKept }

@@ -11,11 +11,11 @@ import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 /** One store, which any number of processes may open. */
 export interface MatrixStore {
-  /** One more driver on it. `forOthers`: of a server. */
+  /** One more driver on it. `forOthers`: the driver of a server. */
   driver(forOthers: boolean): LockDriver
   /** For `connect`, where another thread can open it too. */
   readonly url?: string
-  /** Whether it is gone with the process that serves it. */
+  /** Whether the store lives in the server's process and is lost with it. */
   readonly livesInServer?: boolean
   /** Throws its data away and goes on, as a server does that restarts without them. */
   comesBackEmpty?(): Promise<void>
@@ -24,7 +24,7 @@ export interface MatrixStore {
   restore?(): Promise<void>
   /** Ends all connections to it. */
   endConnections?(): Promise<void>
-  /** It is killed, and started again with its data. */
+  /** Kills the store and starts it again with its data. */
   restarts?(): Promise<void>
   discard(): Promise<void>
 }

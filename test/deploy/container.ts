@@ -22,14 +22,14 @@ export interface Run {
   readonly isOnline?: boolean
 }
 
-/** Of the machine: a container of ours has no system of its own. */
+/** Folders of the machine: our container has no system of its own. */
 const shared = ['usr', 'etc', 'proc', 'dev', 'sys']
 const searchPath = '/opt/node/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** To mount, to bring a network up, and to look into a process of another user, by their numbers in Linux. */
 const capabilities = { CAP_SYS_ADMIN: 21n, CAP_NET_ADMIN: 12n, CAP_SYS_PTRACE: 19n }
 
-/** Why containers cannot be had here, or nothing. */
+/** Why this machine cannot run containers; undefined if it can. */
 export function complaintAboutContainers(): string | undefined {
   if (process.platform !== 'linux') return 'containers need Linux'
   const [, effective = '0'] = /^CapEff:\s+(\w+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
@@ -60,7 +60,7 @@ export class Container {
     return path.join(this.root, file)
   }
 
-  /** Leaves a file in it. */
+  /** Writes a file into the container. */
   write(file: string, text: string, mode: number, user = 0, group = 0): void {
     mkdirSync(path.dirname(this.at(file)), { recursive: true })
     rmSync(this.at(file), { force: true })

@@ -4,7 +4,7 @@ import { http } from '../../src/drivers/http/driver.ts'
 import { connect } from '../../src/edge/index.ts'
 import type { LeaseholdError } from '../../src/core/errors.ts'
 
-/** Where the server is, and what it knows us by. */
+/** The server's URL and our token. */
 export interface Stage {
   readonly url: string
   readonly token: string
@@ -25,7 +25,7 @@ export interface Story {
   readonly ranWith: string
   readonly small: { readonly fence: number; readonly others: unknown; readonly released: unknown }
   readonly refusals: Readonly<Record<string, string>>
-  /** Whether every claim is gone in the end, also that of whoever gave up waiting. */
+  /** Whether every claim is gone in the end, also that of an acquire that timed out. */
   readonly isEmptied: boolean
 }
 
@@ -107,7 +107,7 @@ async function codeOf(refused: Promise<unknown>): Promise<string> {
   )
 }
 
-/** What `look` gives, once that is a number above 0. */
+/** Calls `read` until it returns a number above 0. */
 async function until(read: () => number | undefined | Promise<number | undefined>): Promise<number> {
   for (let tries = 0; tries < 1000; tries += 1) {
     const found = await read()

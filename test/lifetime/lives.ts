@@ -11,7 +11,7 @@ import { aborted } from '../support/aborted.ts'
 /** One life, on the store that the URL leads to. */
 export type Life = (url: string) => Promise<void>
 
-/** Only a fault reaches the end of either. */
+/** Only a fault reaches the end of ttl or wait. */
 const brief: AcquireOptions = { ttl: '60s', wait: '60s' }
 
 let lockCount = 0
@@ -31,7 +31,7 @@ export const lives: Readonly<Record<string, Life>> = {
   'acquires, renews and releases': (url) =>
     withLocks(url, async (locks, name) => {
       const lease = await locks.acquire(name, brief)
-      // Makes the signal, and whatever comes with it.
+      // Creates the signal, which is made on first use.
       lease.signal.throwIfAborted()
       await lease.renew()
       await lease.release()
@@ -90,7 +90,7 @@ export const lives: Readonly<Record<string, Life>> = {
       await election.resign()
       const rival = locks.elect(name, { ttl: '60s' })
       await rival.campaign()
-      // The client closes with an office in hand.
+      // The client closes while it is the leader.
     }),
   'runs a scheduled job and a task': (url) =>
     withLocks(url, async (locks, name) => {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/contract/driver.ts'
 import { eventually } from './eventually.ts'
 
-/** A claim with the least a test must say. */
+/** A claim with defaults for all that the test does not set. */
 export function claimOf(key: string, wish: Partial<Claim> = {}): Claim {
   const runner = { id: 'runner', incarnation: 'one', host: 'here', pid: process.pid, client: 'client' }
   return {
@@ -25,14 +25,17 @@ export async function ask(driver: LockDriver, request: Request): Promise<ClaimSt
   return status
 }
 
+/** Sends a claim. */
 export function claim(driver: LockDriver, wanted: Claim): Promise<ClaimStatus> {
   return ask(driver, { op: 'claim', claim: wanted })
 }
 
+/** Renews a claim for its own ttl. */
 export function renew(driver: LockDriver, { key, id, ttlMs }: Claim): Promise<ClaimStatus> {
   return ask(driver, { op: 'renew', key, id, ttlMs })
 }
 
+/** Releases a claim. */
 export function release(driver: LockDriver, { key, id }: Claim): Promise<ClaimStatus> {
   return ask(driver, { op: 'release', key, id })
 }

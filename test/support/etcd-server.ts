@@ -20,7 +20,7 @@ export interface EtcdWish {
   readonly certificate?: PrivateCa
   /** Options of etcd's command line, beside ours. */
   readonly settings?: Readonly<Record<string, string>>
-  /** What the nodes reach each other through. */
+  /** The network between the nodes. */
   readonly network?: PeerNetwork
 }
 
@@ -33,7 +33,7 @@ interface Peer {
   readonly name: string
   readonly port: number
   readonly peerPort: number
-  /** Where others reach it. */
+  /** The port at which other nodes reach this one. */
   readonly advertisedPort: number
 }
 
@@ -54,14 +54,14 @@ export class EtcdServer extends ServerProcess {
     this.#peers = peers
   }
 
-  /** One alone. */
+  /** Starts a single server. */
   static async start(wish: EtcdWish = {}): Promise<EtcdServer> {
     const [server] = await EtcdServer.startCluster(1, wish)
     if (server === undefined) throw new Error('There is no server.')
     return server
   }
 
-  /** Several that are one store. */
+  /** Starts a cluster. */
   static async startCluster(size = 3, wish: EtcdWish = {}): Promise<EtcdServer[]> {
     const peers: Peer[] = []
     for (let number = 0; number < size; number += 1) {
@@ -74,7 +74,7 @@ export class EtcdServer extends ServerProcess {
     return servers
   }
 
-  /** What is on its disk. */
+  /** The folder of the server's data. */
   get dataFolder(): string {
     return path.join(this.#folder, 'data')
   }
@@ -121,12 +121,12 @@ export class EtcdServer extends ServerProcess {
     return stdout.trimEnd()
   }
 
-  /** Cuts it off from the others until the network is healed. Clients reach it still. */
+  /** Cuts this node off from the others until the network is healed. Clients still reach it. */
   async isolate(): Promise<void> {
     this.#wish.network?.isolate(await this.#memberId(), this.#peer.peerPort)
   }
 
-  /** Wants a password from now on; who has this one may use the prefix. */
+  /** Turns authentication on: `login` may use the prefix. */
   async guard(prefix: string, login: string): Promise<void> {
     const [user = ''] = login.split(':')
     for (const command of [
@@ -150,13 +150,13 @@ export class EtcdServer extends ServerProcess {
     await changing
   }
 
-  /** Makes it forget all that came before what is stored now. */
+  /** Compacts the history of revisions up to now. */
   async compact(): Promise<void> {
     const { header } = await this.#status()
     await this.control('compact', String(header.revision))
   }
 
-  /** Writes all it has into a file, which goes with the server. */
+  /** Writes a snapshot into a file, which is removed with the server. */
   async saveSnapshot(): Promise<string> {
     const file = path.join(this.#folder, `snapshot-${Date.now()}`)
     await this.control('snapshot', 'save', file)
@@ -175,13 +175,13 @@ export class EtcdServer extends ServerProcess {
     await this.start()
   }
 
-  /** Whether it leads the others. */
+  /** Whether this server is the leader. */
   async isLeader(): Promise<boolean> {
     const { leader, header } = await this.#status()
     return leader === header.member_id
   }
 
-  /** Has another lead. */
+  /** Hands leadership to another member. */
   async moveLeaderTo(member: EtcdServer): Promise<void> {
     await this.control('move-leader', await member.#memberId())
   }
@@ -236,7 +236,7 @@ export class EtcdServer extends ServerProcess {
   }
 }
 
-/** The URL of them all, in this order. */
+/** The URL of all these servers, in this order. */
 export function urlOf(servers: readonly { readonly port: number }[]): string {
   return `etcd://${servers.map(({ port }) => `127.0.0.1:${port}`).join(',')}`
 }

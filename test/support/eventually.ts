@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** What `look` finds, as soon as it finds something. Fails after `withinMs`, which only a fault should reach. */
+/** Calls `find` until it returns something, and resolves with that. Rejects after `withinMs`, which only a fault should reach. */
 export async function eventually<Found>(
   find: () => Found | undefined | false | null | Promise<Found | undefined | false | null>,
   subject: string,

@@ -37,7 +37,7 @@ export class MariadbServer {
       'innodb-log-file-size': '4M',
     }
     const flags = Object.entries(settings).map(([name, value]) => `--${name}=${value}`)
-    // Without grant tables an empty directory will do, and whoever reaches the port may do anything.
+    // Without grant tables an empty directory will do, and any client may do anything.
     const args = ['--no-defaults', '--skip-grant-tables', ...flags]
     if (process.getuid?.() === 0) args.push('--user=root')
     const server = new MariadbServer(port, folder, spawn(program, args, { stdio: 'ignore' }))

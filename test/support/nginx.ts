@@ -23,7 +23,7 @@ export class Nginx {
     this.#process = child
   }
 
-  /** `http` makes what stands in the block `http` of its configuration. */
+  /** `http` returns the content of the `http` block of its configuration. */
   static async start(http: (port: number) => string): Promise<Nginx> {
     const program = needProgram('nginx', ['nginx-light'], ['/usr/sbin'])
     const port = await freePort()
@@ -34,7 +34,7 @@ export class Nginx {
     writeFileSync(file, `${head}\nhttp { access_log off; ${folders}\n${http(port)}\n}\n`)
     const child = spawn(program, ['-p', folder, '-c', file, '-e', '/dev/null'], { stdio: 'ignore' })
     const nginx = new Nginx(port, folder, child)
-    // Whoever started it may end with an error, and must not leave it behind.
+    // If this process ends with an error, the server must end with it.
     process.once('exit', nginx.#quit)
     await nginx.#isReady()
     return nginx

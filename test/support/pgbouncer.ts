@@ -49,7 +49,7 @@ server_round_robin = ${roundRobin ? 1 : 0}
     const asUser = userInfo().uid === 0 ? ['-u', 'postgres'] : []
     const child = spawn(program, ['-q', ...asUser, file], { stdio: 'ignore' })
     const bouncer = new PgBouncer(port, directory, child)
-    // Whoever started it may end with an error, and must not leave it behind.
+    // If this process ends with an error, the server must end with it.
     process.once('exit', bouncer.#quit)
     await bouncer.#isReady()
     return bouncer

@@ -4,7 +4,7 @@ import type { Harness } from '../../src/testing/index.ts'
 import type { PostgresServer } from './postgres-server.ts'
 import { freshSchema } from './postgres-server.ts'
 
-/** What a driver is handed, and how that is closed after it. */
+/** The source that a driver is given, and how it is closed afterwards. */
 export interface Handed {
   readonly source: PostgresSource
   close?(): Promise<unknown>

@@ -18,7 +18,7 @@ export interface PostgresServerOptions {
   readonly settings?: Readonly<Record<string, string | number>>
   /** Waits for the disk, as a real one does. Default: false, since tests only need it when they pull the plug. */
   readonly durable?: boolean
-  /** Beside what this process has. */
+  /** Environment variables besides those of this process. */
   readonly environment?: Readonly<Record<string, string>>
 }
 
@@ -90,7 +90,7 @@ export class PostgresServer {
     const { file, prefix } = programAsPostgres('postgres')
     const env = { ...process.env, ...this.#environment }
     this.#process = spawn(file, [...prefix, '-D', this.directory, ...flags], { stdio: 'ignore', env })
-    // Whoever started it may end with an error, and must not leave it behind.
+    // If this process ends with an error, the server must end with it.
     process.once('exit', this.#quit)
     await this.#isReady()
   }
@@ -124,7 +124,7 @@ export class PostgresServer {
     rmSync(path.dirname(this.directory), { recursive: true, force: true })
   }
 
-  /** Runs statements beside whatever is tested, and gives the rows of the last one. */
+  /** Runs statements on a connection of their own, and returns the rows of the last one. */
   async sql(text: string, values?: unknown[]): Promise<Record<string, unknown>[]> {
     this.#client ??= await connected(this.url)
     try {
@@ -145,7 +145,7 @@ export class PostgresServer {
 
   readonly #quit = (): void => void this.#process?.kill('SIGQUIT')
 
-  /** The postmaster's own number: the process that was started may only be the one that changed the user. */
+  /** Signals the postmaster by its own pid: the process that was started may only be `setpriv`. */
   #signal(signal: NodeJS.Signals): void {
     const pid = Number(readFileSync(path.join(this.directory, 'postmaster.pid'), 'utf8').split('\n')[0])
     process.kill(pid, signal)

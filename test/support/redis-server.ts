@@ -14,7 +14,7 @@ export interface RedisServerOptions {
   readonly settings?: Readonly<Record<string, string>>
   /** Below 32768, by default. */
   readonly port?: number
-  /** Beside what this process has. */
+  /** Environment variables besides those of this process. */
   readonly environment?: Readonly<Record<string, string>>
 }
 
@@ -81,7 +81,7 @@ export class RedisServer extends ServerProcess {
     removeFolder(this.folder)
   }
 
-  /** Whether it is up: an error about a missing password is an answer too, one about loading is not. */
+  /** Whether the server is up: an error about a missing password counts as an answer, one about loading does not. */
   #answers(): Promise<boolean> {
     return new Promise((resolve) => {
       const socket = connect(this.port, '127.0.0.1', () => socket.write('PING\r\n'))

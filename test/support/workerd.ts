@@ -39,10 +39,10 @@ function keep(folder: string, place: string): void {
   }
 }
 
-/** One worker, that is called over HTTP. */
+/** A worker that is called over HTTP. */
 export class Workerd extends ServerProcess {
   readonly url: string
-  /** What it wrote: exceptions of the worker, and promises that were rejected unheard. */
+  /** Its output: exceptions of the worker, and unhandled rejections. */
   complaints = ''
   readonly #folder: string
 

@@ -26,7 +26,7 @@ const noted: readonly EventName[] = [
   'takeover',
 ]
 
-/** Only a fault takes longer: a machine that others use too may stand still for a second or more. */
+/** Generous, since a shared machine may stand still for seconds: only a fault takes longer. */
 const factTimeoutMs = 20_000
 
 /** Several clients on one real store, each behind faults of its own, and a plain driver to see what the store has. */
@@ -55,7 +55,7 @@ export class ClientGroup {
     return member
   }
 
-  /** Resolves when this member next finds that what it wants is somebody else's, whether its store has a queue or not. */
+  /** Resolves when this member next finds a lock held by another client, whether its store has a queue or not. */
   contended({ locks }: Member): Promise<void> {
     return new Promise((resolve) => {
       const listening = locks.on('contention', () => {
@@ -71,7 +71,7 @@ export class ClientGroup {
     return keys.flatMap(({ claims }) => claims).filter((claim) => now < claim.expiresAt)
   }
 
-  /** Waits until something is so. */
+  /** Waits until the condition holds. */
   async until(isSo: () => boolean | Promise<boolean>): Promise<void> {
     const deadline = performance.now() + factTimeoutMs
     while (!(await isSo())) {

@@ -7,7 +7,7 @@ import type { ClientFact } from './fact.ts'
 /** Long enough for a machine that is busy with other tests too, and may stand still for a second. */
 const ttl = 3000
 
-/** The holder stops first, and not before it must. */
+/** A holder stops trusting its lease before the store gives it away, and not earlier than it must. */
 export function holding(fact: ClientFact): void {
   const cuts: Readonly<Record<string, FaultPlan>> = {
     'whose requests fail': { reject: 1 },
@@ -20,7 +20,7 @@ export function holding(fact: ClientFact): void {
       driver.plan = plan
       while (lease.held) {
         const fences = (await group.claims()).map(({ fence }) => fence)
-        // Asked before and after: what was seen in between was seen while the lease was trusted.
+        // `held` is read before and after the listing: the listing shows the store while the lease was trusted.
         if (lease.held) expect(fences, 'the store keeps what its holder trusts').toEqual([lease.fence])
         await pause(5)
       }
@@ -66,7 +66,7 @@ export function holding(fact: ClientFact): void {
     const lease = await locks.acquire('lock')
     const until = performance.now() + 600
     while (performance.now() < until) {
-      // Nothing else runs meanwhile: no timer, no renewal.
+      // Blocks the event loop: no timer and no renewal runs meanwhile.
     }
     expect(lease.held).toBe(false)
     expect(lease.signal.aborted).toBe(true)

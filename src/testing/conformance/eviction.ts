@@ -1,7 +1,7 @@
 import { expect } from '../vitest.ts'
 import type { Fact } from './fact.ts'
 
-/** Who may be turned out, by whom, and that nobody is turned out for nothing. */
+/** Which holders an eviction may turn out, who may evict, and that nobody is turned out for a claim that is not granted. */
 export function eviction(fact: Fact): void {
   fact('an operator evicts a holder by its fence', ['evict'], async (stage) => {
     const { fence } = await stage.hold('one')

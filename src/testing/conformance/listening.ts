@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from '../vitest.ts'
 import type { Fact } from './fact.ts'
 
-/** Owners hear what happens to their claims. All of it may be lost: only speed suffers. */
+/** Owners are notified of what happens to their claims. If every notification is lost, only speed suffers. */
 export function listening(fact: Fact): void {
   fact('a grant is pushed to its owner', ['push', 'queue'], async (stage) => {
     await stage.hold('one')
@@ -31,7 +31,7 @@ export function listening(fact: Fact): void {
     }
   })
 
-  fact('no news comes while the driver is being called', ['push', 'queue'], async (stage) => {
+  fact('no notification comes while the driver is being called', ['push', 'queue'], async (stage) => {
     const driver = stage.first
     const [holder, waiter] = [stage.draft('one'), stage.draft('two')]
     await driver.send([

@@ -73,7 +73,7 @@ export function listing(fact: Fact): void {
         ['upgrade', true],
         ['writer', false],
       ])
-      // A store that cannot see processes end need not keep this; what it says must be right.
+      // A store that cannot see processes end need not list `detached`; if it does, the value must be right.
       const detached = claims.flatMap((claim) => (claim.detached === undefined ? [] : [claim.detached]))
       if (detached.length > 0) expect(detached).toEqual([false, true, false, false])
     },

@@ -36,7 +36,7 @@ function grantOf({ id, resumes }: Attempt): string {
   return resumes ?? id
 }
 
-/** Who asked after another had its answer must have a higher fence. */
+/** A claim made after another's grant had returned must have a higher fence. */
 function fallen(grants: readonly Granted[], concerns: Concerns): Violation[] {
   const violations: Violation[] = []
   const byReturn = grants.toSorted((a, b) => a.grant.returnedAt - b.grant.returnedAt)
@@ -67,7 +67,7 @@ function heldTooEarly(grants: readonly Granted[]): Violation[] {
     for (const { value } of latest.all()) {
       if (value === undefined || value.grant.heldUntil <= granted.grant.returnedAt || !excludes(value, granted))
         continue
-      // Held at the same time is another violation, and told as such.
+      // Holds at the same time are another violation, reported as `overlap`.
       if (value.grant.fence === granted.grant.fence || certainlyTogether(value, granted)) continue
       violations.push(fault('fence-order', value, granted, 'were held in the other order than their fences'))
       break

@@ -6,8 +6,8 @@ import { violationName, type Violation } from './violation.ts'
 export type Granted = Attempt & { readonly grant: LoggedGrant }
 
 /**
- * Sweeps over the certain holds of one key in time. Only as many are looked at together as were held together, which in a
- * history without violations is no more than there are clients.
+ * Sweeps over the certain holds of one key in time. It compares only holds that were active together, which in a
+ * history without violations are at most as many as clients.
  */
 export function findOverlaps(grants: readonly Granted[]): Violation[] {
   const violations: Violation[] = []
@@ -36,7 +36,7 @@ function overlapOf(earlier: Granted, later: Granted): Violation {
   }
 }
 
-/** More holders of one byte than a limit allows, counting a new one. */
+/** Finds a byte with more holders than its limit allows, the new hold included. */
 function crowdAround(hold: Granted, active: readonly Granted[]): Violation | undefined {
   const sharing = [...active.filter((earlier) => earlier.mode === 'shared' && overlaps(earlier, hold)), hold]
   if (hold.mode !== 'shared' || sharing.length < 2) return undefined

@@ -1,7 +1,7 @@
 import type { Attempt } from './attempt.ts'
 import type { Granted } from './overlap.ts'
 
-/** What a history amounts to: a run too quiet proves nothing. */
+/** Figures of a history: a run with few grants and hand-overs proves nothing. */
 export interface HistorySummary {
   readonly attempts: number
   readonly holds: number

@@ -37,7 +37,7 @@ export function elections(fact: PrimitiveFact): void {
     const watching = (async () => {
       for await (const leader of observer.locks.elect('boss', { observeEvery: 20 })) {
         seen.push(leader?.runner.client)
-        // The sessions of some stores do not tell each other their fences.
+        // On some stores a session cannot read the fence of another: the term is then 0.
         if (leader?.term !== 0) terms.push(leader?.term)
         if (seen.length === 3) break
       }

@@ -10,7 +10,7 @@ const terms: readonly (readonly [PrimitiveNeed, AcquireOptions])[] = [
   ['no grace', { grace: 1000 }],
 ]
 
-/** Who goes first, who must leave, and when. */
+/** Priority, preemption, eviction and grace. */
 export function precedence(fact: PrimitiveFact): void {
   for (const [need, options] of terms) {
     fact(`a store with ${need} refuses ${Object.keys(options).join()}`, [need], async (group) => {

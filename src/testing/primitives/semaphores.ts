@@ -3,7 +3,7 @@ import { expect } from '../vitest.ts'
 import { codeOf, rejectionOf } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 
-/** So many at once, and never more. */
+/** As many holders as permits, and never more. */
 export function semaphores(fact: PrimitiveFact): void {
   fact(
     'permits are leases of their own, and never too many, also when one expires',

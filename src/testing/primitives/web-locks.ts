@@ -4,7 +4,7 @@ import type { Member } from '../client/client-group.ts'
 import { rejectionOf } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 
-/** A request that is granted, and ends when told to. */
+/** A granted request, which ends with `letGo`. */
 interface Held {
   readonly lock: WebLock
   readonly letGo: () => void

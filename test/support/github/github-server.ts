@@ -3,7 +3,7 @@ import { freePort } from '../free-port.ts'
 import { FakeGithub, type FakeGithubOptions } from './fake-github.ts'
 import { listen, closeServer } from '../loopback.ts'
 
-/** Does what the real one cannot be asked for. Gives what is to be answered. */
+/** Carries out an order that the real GitHub does not know, and returns the answer. */
 type Control = (order: string) => unknown
 
 /** The fake behind a real socket, for processes of their own. */
@@ -47,7 +47,7 @@ async function answer(
     headers: request.headers as Record<string, string>,
     body: body === '' ? undefined : body,
   })
-  // No answer: the connection stays as it is until the client has enough.
+  // No answer: the connection stays open until the client gives up.
   if (answered === undefined) return
   response.writeHead(answered.status, answered.headers)
   response.end(answered.body)

@@ -1,4 +1,4 @@
-/** The repository behind the fake: issues, comments, labels, assignees, and who may do what. */
+/** The repository behind the fake: issues, comments, labels, assignees, and permissions. */
 import {
   commentDocument,
   isBot,
@@ -38,7 +38,7 @@ export class IssueBook {
   settings: { readonly archived?: boolean; readonly has_issues?: boolean } = {}
   /** Reads lag behind writes by less than this. */
   lagMs: number
-  /** While set, all reads of comments show what was there then. */
+  /** While set, all reads of comments show the comments of that time. */
   commentsAsOf: number | undefined
   readonly comments: Lagging<StoredComment>
   readonly issues: Lagging<StoredIssue>
@@ -98,7 +98,7 @@ export class IssueBook {
     this.issues.clear()
   }
 
-  /** What it answers to. */
+  /** The routes that the repository serves. */
   get routes(): readonly Route[] {
     return (this.#routes ??= this.#allRoutes())
   }

@@ -6,7 +6,7 @@ import { forTask, type GithubDriver } from '../../../src/drivers/github/driver.t
 import { claimIn } from '../../../src/drivers/github/protocol/claim-comment.ts'
 import type { TestRepository } from './repository.ts'
 
-/** Reads may be stale: what they show in the end counts. */
+/** Reads may be stale: polls until the expectation holds. */
 function soon<Seen>(read: () => Promise<Seen>) {
   return expect.poll(read, { timeout: 60_000, interval: 200 })
 }

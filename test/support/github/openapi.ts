@@ -31,7 +31,7 @@ export class OpenApi {
   readonly #known = new Map<Document, Set<string>>()
   readonly #compiled = new Map<unknown, ValidateFunction>()
   readonly #operations: readonly { readonly pattern: RegExp; readonly methods: Document }[]
-  /** How many exchanges were held to it, by operation. */
+  /** How many exchanges were checked, by operation. */
   readonly checked = new Map<string, number>()
 
   constructor() {
@@ -53,7 +53,7 @@ export class OpenApi {
     return this.#find(`#/components/schemas/${schema}`)['required'] as string[]
   }
 
-  /** What is wrong with an exchange: nothing, if all is well. */
+  /** How an exchange differs from the description; empty if it does not. */
   complaints(exchange: Exchange): string[] {
     const { method, path, status, answer } = exchange
     const operation = this.#operationOf(method, path)
@@ -110,7 +110,7 @@ export class OpenApi {
   }
 
   #mismatches(schema: Document, value: unknown, location: string): string[] {
-    // Long lists say the same again and again.
+    // Lists repeat the same items: an item that was valid before is not validated again.
     if (schema['type'] === 'array' && Array.isArray(value) && schema['items'] !== undefined) {
       const items = schema['items'] as Document
       const known = this.#known.get(items) ?? new Set<string>()

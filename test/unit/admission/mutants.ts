@@ -13,10 +13,10 @@ type Real = typeof draft & typeof promotion & typeof record & typeof conflict & 
 type Rule = typeof admit
 
 export interface Mutant {
-  /** Who must meet for the fault to show. */
+  /** The claims that must meet for the fault to show. */
   readonly scene: readonly PartName[]
   readonly backTicks?: number
-  /** What is said of it. */
+  /** The oracle's complaint about the fault. */
   readonly complaint: RegExp
   /** The part of the rule that is changed, and how. */
   readonly module?: string
@@ -31,7 +31,7 @@ function decide(
   return (rule) => (view, request, now) => change(rule(view, request, now), request, now, view)
 }
 
-/** Changes every record that is stored, and every answer and news of it alike. */
+/** Changes every stored record, and its answers and notifications alike. */
 function store(change: (after: ClaimRecord, before: ClaimRecord | undefined, now: number) => ClaimRecord) {
   return decide((decision, _request, now) => {
     let { status, notifications } = decision

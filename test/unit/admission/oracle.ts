@@ -92,7 +92,7 @@ function baseIsHeld(turn: Turn, { claim }: ClaimRecord): boolean {
   return turn.after.holders.some((holder) => holder.claim.id === claim.replaces && turn.now < holder.expiresAt)
 }
 
-/** Nobody waits who conflicts with no holder and with nobody ahead. */
+/** A waiter that conflicts with no holder and no earlier waiter is granted. */
 function progress(turn: Turn): string[] {
   const { after } = turn
   const queue = inOrder(after.waiters).filter((waiter) => lives(turn, waiter) && baseIsHeld(turn, waiter))
@@ -106,7 +106,7 @@ function progress(turn: Turn): string[] {
     .map(({ claim }) => `${claim.id} waits for nothing`)
 }
 
-/** Nobody is granted past one who stands in the way, but by right: a conversion, or a claim that turns holders out. */
+/** No claim is granted past an earlier waiter that it conflicts with, except a conversion or a claim that evicts. */
 function barging(turn: Turn): string[] {
   const { before, after } = turn
   const known = new Set(before.holders.map(({ claim }) => claim.id))
@@ -132,14 +132,14 @@ function conversions({ now, before, after }: Turn): string[] {
     .map(({ claim }) => `${claim.id} took the place of nobody`)
 }
 
-/** Whether one that waits keeps another behind it from being granted. */
+/** Whether a waiter keeps a later one from being granted. */
 function holdsUp(ahead: Claim, behind: Claim): boolean {
   if (!meet(ahead, behind)) return false
   if (ahead.mode === 'exclusive' || behind.mode === 'exclusive') return true
   return ahead.limit !== undefined || behind.limit !== undefined
 }
 
-/** Whoever is gone has a reason. */
+/** A claim that is gone was released, expired, evicted, converted or dead. */
 function nothingLost(turn: Turn): string[] {
   const { request, now, before, after, decision, dead } = turn
   const there = new Set([...after.holders, ...after.waiters].map(({ claim }) => claim.id))
@@ -165,7 +165,7 @@ function nothingLost(turn: Turn): string[] {
     .map(({ claim }) => `${claim.id} is gone for no reason`)
 }
 
-/** What the asking claim is told is where it stands. */
+/** The answer to a request is the claim's status in the store. */
 function answer({ request, now, after, decision }: Turn): string[] {
   if (request.op === 'evict') return []
   const id = request.op === 'claim' ? request.claim.id : request.id
@@ -211,7 +211,7 @@ function changes({ before, after, decision }: Turn): string[] {
   return wrong
 }
 
-/** Everybody else to whom something happened hears it, and nobody hears what is not so. */
+/** Every other claim whose status changed is notified, and each notification is true. */
 function notifications({ request, before, after, decision, now }: Turn): string[] {
   const wrong: string[] = []
   const asking = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
@@ -224,7 +224,7 @@ function notifications({ request, before, after, decision, now }: Turn): string[
       wrong.push(`${id} hears that it holds`)
     }
     if (status.state === 'absent' && holder !== undefined) wrong.push(`${id} hears that it is gone`)
-    if (status.state === 'waiting' || status.state === 'unknown') wrong.push(`${id} hears what is no news`)
+    if (status.state === 'waiting' || status.state === 'unknown') wrong.push(`${id} is notified of no change`)
   }
   const received = new Set(decision.notifications.map(({ record }) => record.claim.id))
   const known = new Map(before.holders.map((record) => [record.claim.id, record]))
@@ -261,7 +261,7 @@ function times({ request, now, before, after }: Turn): string[] {
   return wrong
 }
 
-/** Who takes a place at once gets one for every holder turned out. */
+/** A claim that evicts holders is granted in the same turn. */
 function forNothing({ request, before, after, decision }: Turn): string[] {
   if (request.op !== 'claim' && request.op !== 'renew') return []
   const id = request.op === 'claim' ? request.claim.id : request.id

@@ -2,7 +2,7 @@ import type { Turn } from './play.ts'
 import type { Owner, Position } from './position.ts'
 import type { Event, Role, Scene } from './scene.ts'
 
-/** What owners may believe after a turn: always the most, whether they heard the answer or not. */
+/** What owners may believe after a turn: always the most, whether the answer arrived or not. */
 export function ownersAfter(scene: Scene, { owners: before }: Position, event: Event, turn: Turn): readonly Owner[] {
   const owners = [...before]
   const change = (role: number, changed: Partial<Owner>): void => {
@@ -21,12 +21,12 @@ export function ownersAfter(scene: Scene, { owners: before }: Position, event: E
     const { claim } = scene.roles.at(event.role) as Role
     const ttlMs = event.type === 'renew' ? event.ttlMs : claim.ttlMs
     ask(event.role, ttlMs)
-    // What is to take its place may have done so unheard.
+    // The conversion may have been granted without the answer arriving.
     const base = roleCalled(scene, claim.replaces)
     if (base >= 0) ask(base, ttlMs)
   }
   if (event.type === 'release' || event.type === 'die') {
-    // Who lets go of a conversion that was granted lets go of all it has.
+    // Releasing a granted conversion releases all that its owner has.
     for (const role of event.type === 'die' ? [event.role] : letGo(scene, event.role, turn))
       change(role, { trustsUntil: -Infinity })
   }
@@ -42,7 +42,7 @@ export function ownersAfter(scene: Scene, { owners: before }: Position, event: E
   return owners
 }
 
-/** Those who believe in a lease that the store has ended before. */
+/** Owners that still trust a lease which the store has ended. */
 export function deceived({ roles }: Scene, { now, store, owners, dead }: Position): string[] {
   return roles
     .filter(({ claim }, role) => {

@@ -2,7 +2,7 @@ import type { ClaimRecord } from '../../../src/core/rule/claim-record.ts'
 import type { Snapshot } from './play.ts'
 import type { Role, Scene } from './scene.ts'
 
-/** Where a scene has come to: what the store has, and what those who hold may believe. */
+/** Where a scene has come to: what the store has, and what holders may believe. */
 export interface Position {
   readonly now: number
   readonly store: Snapshot
@@ -12,7 +12,7 @@ export interface Position {
   readonly owners: readonly Owner[]
 }
 
-/** What the owner of a role goes by. */
+/** What the owner of a role knows. */
 export interface Owner {
   /** Until when it may believe that it holds, had each request been sent at the very moment it was carried out. */
   readonly trustsUntil: number

@@ -6,7 +6,7 @@ import { scripts as commonScripts } from '../../../src/testing/model/generate.ts
 import { complaints } from './oracle.ts'
 import { claimOf, Play } from './play.ts'
 
-/** What a store may also live through: its clock is set back, a process is seen to die. */
+/** A request, or an event of the store: its clock is set back, a process is seen to die. */
 export type Event =
   | ModelStep
   | { readonly type: 'back'; readonly ticks: number }

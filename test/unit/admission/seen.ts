@@ -33,7 +33,7 @@ export class Seen {
   }
 }
 
-/** Two hashes of 32 bits, each turned by what the other has come to. */
+/** Two hashes of 32 bits, mixed with each other. */
 function hash53(text: string): number {
   let high = 0x2545f491
   let low = 0x1b873593

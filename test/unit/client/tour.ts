@@ -30,12 +30,12 @@ export interface TourOptions {
   readonly ms?: number
   /** Whether processes renew from a second thread, too. */
   readonly threads?: boolean
-  /** In place of the real one. */
+  /** Replaces the real `openLocks`. */
   readonly openLocks?: typeof openLocks
 }
 
 export interface TourReport extends HistoryReport {
-  /** Those who had not had their turn when after the storm all could have had theirs. */
+  /** Workers still without a turn after the storm, when all could have had theirs. */
   readonly stuck: readonly string[]
   /** What the store still held when everybody had gone, and one lease more had passed. */
   readonly left: readonly string[]
@@ -174,7 +174,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   }
 }
 
-/** Whose leases are not over by the store's clock. */
+/** Names of the claims whose leases are not over by the store's clock. */
 async function heldIn(store: LockDriver): Promise<readonly string[]> {
   const { now, keys } = await store.list({})
   return keys.flatMap(({ key, claims }) =>

@@ -5,7 +5,7 @@ import type { World } from '../../../src/testing/simulation/world.ts'
 interface Promised {
   readonly id: string
   readonly fence: number
-  /** When it was told that the claim is held, and until when that could be trusted. */
+  /** When the driver reported the claim as held, and until when that could be trusted. */
   readonly at: number
   readonly until: number
 }
@@ -14,14 +14,14 @@ interface Promised {
 export class Promises {
   readonly #world: World
   readonly #promised: Promised[] = []
-  /** When each claim was let go by its owner. */
+  /** When each claim was released by its owner. */
   readonly #releasedAt = new Map<string, number>()
 
   constructor(world: World) {
     this.#world = world
   }
 
-  /** The driver, listened to. */
+  /** The driver, with its answers and notifications recorded. */
   of(driver: LockDriver): LockDriver {
     const world = this.#world
     return {

@@ -39,7 +39,7 @@ export function bruteForce(events: readonly HistoryEvent[]): Set<ViolationKind> 
       if (exclude && certain(first) && !together && first.fence < second.fence && first.to > second.from)
         found.add('fence-order')
       const inTheWay = exclude || (meet && (first.limited || second.limited))
-      // Here `other` has overtaken `one`.
+      // `second` has overtaken `first`.
       if (first.queued === undefined || first.disturbed || first.jumps || second.jumps || !inTheWay) continue
       if (first.priority === second.priority && second.fence < first.fence && second.invoked > first.queued)
         found.add('unfair')

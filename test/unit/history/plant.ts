@@ -180,7 +180,7 @@ export const plantings: Readonly<Record<string, Planting>> = {
     plant(events, random) {
       const stories = storiesOf(events)
       const unfinishedFrom = firstUnfinished(events)
-      // With an acquire under way that nobody saw the end of, the gap might be its.
+      // If an acquire is unfinished, the gap may be its fence.
       const gapsAt = stories.slice(1, -1).filter((_, index) => (stories[index + 2]?.granted.at ?? 0) < unfinishedFrom)
       const story = pick(gapsAt, random)
       if (story === undefined) return undefined

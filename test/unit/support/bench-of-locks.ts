@@ -11,10 +11,11 @@ let stores = 0
 export interface LocksBench extends FakeTime {
   /** One more client. */
   readonly client: (options?: Omit<CreateLocksOptions, 'driver' | 'environment'>) => Promise<Locks>
-  /** Put between clients and store from now on. */
+  /** Wraps the driver of every client made from now on. */
   wrap: (driver: LockDriver) => LockDriver
 }
 
+/** Makes a bench with a store of its own. */
 export function locksBench(): LocksBench {
   const time = fakeTime()
   const name = `bench-${(stores += 1)}`
