@@ -20,7 +20,7 @@ const warmUpMs = 4000
 const processes = 4
 const holdMs = 1
 
-/** Ways to try again that proper-lockfile can be told, from keen to patient; its own default, which begins at a second, is never its best. */
+/** Retry options of proper-lockfile, from short to long intervals; its own default, which begins at a second, is never its best. */
 const retrySettings = {
   every1Ms: { forever: true, factor: 1, minTimeout: 1, maxTimeout: 1 },
   every3Ms: { forever: true, factor: 1, minTimeout: 3, maxTimeout: 3 },
@@ -32,7 +32,7 @@ type Contenders = 'leasehold' | 'bareQueue' | RetrySetting
 
 // ---- one after another
 
-/** What one contender left for the disk to do is done before the next is timed. */
+/** Flushes the disk writes of one contender before the next is timed. */
 async function settleDisk(directory: string): Promise<void> {
   const file = await open(path.join(directory, 'settled'), 'w')
   await file.sync()
@@ -53,7 +53,7 @@ async function compareSequential(directory: string) {
   const contenders = {
     leasehold: () => microsecondsPerPair(directory, async () => (await locks.acquire('sequential')).release()),
     properLockfile: () => microsecondsPerPair(directory, async () => (await lock(file))()),
-    // Its quickest: links are not followed.
+    // Its fastest setting: links are not resolved.
     properLockfileNoRealpath: () =>
       microsecondsPerPair(directory, async () => (await lock(file, { realpath: false }))()),
   }
@@ -66,7 +66,7 @@ async function compareSequential(directory: string) {
 // ---- taking turns
 
 interface Turns {
-  /** To another process: one that takes its own lock again hands nothing over. */
+  /** Hand-overs to another process: taking one's own lock again is not counted. */
   readonly handOversMs: readonly number[]
   /** Holds that followed one of the same process. */
   readonly keptByOne: number
@@ -74,7 +74,7 @@ interface Turns {
   readonly perProcess: readonly number[]
 }
 
-/** Four processes that take turns at one lock whenever they are told to. */
+/** Four processes that take turns at one lock on request. */
 class Team {
   readonly #children: readonly ChildProcess[]
 
@@ -89,7 +89,7 @@ class Team {
     return team
   }
 
-  /** Every hold of all of them, in order. */
+  /** Has all processes take turns, and returns their holds in order. */
   async takeTurns(forMs: number, eachMs: number): Promise<Turns> {
     const startAt = monotonicMs() + 20
     const start: TurnsStart = { startAt, endAt: startAt + forMs, holdMs: eachMs }
@@ -105,10 +105,10 @@ class Team {
   }
 }
 
-/** The logs of all processes as one, and what counts of it. */
+/** Merges the logs of all processes, and keeps the holds between `from` and `to`. */
 function merge(logs: readonly Hold[][], from: number, to: number): Turns {
   const all = logs.flatMap((log, index) => log.map(([acquiredAt, releasedAt]) => ({ acquiredAt, releasedAt, index })))
-  const holds = all.toSorted((one, other) => one.acquiredAt - other.acquiredAt)
+  const holds = all.toSorted((a, b) => a.acquiredAt - b.acquiredAt)
   const handOversMs: number[] = []
   let keptByOne = 0
   let overlaps = 0
@@ -126,7 +126,7 @@ function merge(logs: readonly Hold[][], from: number, to: number): Turns {
   return { handOversMs, keptByOne, overlaps, perProcess }
 }
 
-/** 1: everybody had as many turns. */
+/** Fewest turns divided by most: 1 if all processes had as many. */
 function fairness({ perProcess }: Turns): number {
   return Math.min(...perProcess) / Math.max(...perProcess)
 }
@@ -154,7 +154,7 @@ async function compareTurns(directory: string) {
       }
     }
     const comparison = await interleave(turnRounds, contenders)
-    const best = settings.reduce((one, other) => (comparison.medians[other] < comparison.medians[one] ? other : one))
+    const best = settings.reduce((a, b) => (comparison.medians[b] < comparison.medians[a] ? b : a))
     return { comparison, best, runs }
   } finally {
     await Promise.all(teams.map((team) => team.end()))

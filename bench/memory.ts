@@ -16,7 +16,7 @@ const roundsAlone = 5
 
 const names = Array.from({ length: keysAtOnce }, (_, index) => `orders/${index}`)
 
-/** What `import` gives of async-mutex is several times slower than what `require` does, so both are looked at. */
+/** What `import` gives of async-mutex is several times slower than what `require` does, so both are measured. */
 type Contender = 'leasehold' | 'asyncMutex' | 'asyncMutexRequired'
 
 /** Takes and lets go of one lock. */
@@ -84,7 +84,7 @@ function runNode(options: readonly string[]): string {
   return execFileSync(process.execPath, options, { encoding: 'utf8', timeout: 60_000 })
 }
 
-/** In a process of its own: only there is the heap nobody else's. */
+/** Measured in a process of its own, so that nothing else is on the heap. */
 function measureHeldLeases(): HeldCost {
   const child = fileURLToPath(new URL('children/held-leases.js', import.meta.url))
   return JSON.parse(runNode(['--expose-gc', child])) as HeldCost

@@ -21,7 +21,7 @@ const writeConcern = { w: 'majority', journal: true } as const
 // ---- one at a time, on a server alone
 
 const server = await MongoServer.start()
-// Under wine a server may fall silent for good: better no figures than a bench that never ends.
+// Under wine a server may hang for good: the bench must fail then, not wait for ever.
 const client = new MongoClient(server.url, { socketTimeoutMS: 20_000 })
 const locks = await createLocks({ driver: mongodb(client, { collection: 'latency' }) })
 const bare = client.db().collection<{ _id: string }>('bare')
@@ -53,13 +53,13 @@ const latency = await interleave(rounds, contenders)
 await locks.close()
 await client.close()
 
-// ---- fifty waiters, on a server alone (looking) and on a set (change streams)
+// ---- fifty waiters, on a single server (polling) and on a replica set (change streams)
 
 interface Contention {
   readonly acquisitions: number
   readonly commandsPerAcquisition: number
   readonly handOverP50Ms: number
-  /** Most turns of a caller less the fewest. */
+  /** The most turns of any caller minus the fewest. */
   readonly unfairness: number
   readonly overlaps: number
   readonly fencesOutOfOrder: number
@@ -71,13 +71,13 @@ async function contend(url: string, kind: MongodbTurnsOrder['kind']): Promise<Co
     return startChild('mongodb-turns', JSON.stringify(order))
   })
   await Promise.all(children.map(nextMessage))
-  for (const one of children) one.send({ startAt: monotonicMs() + 100 })
+  for (const child of children) child.send({ startAt: monotonicMs() + 100 })
   const answers = (await Promise.all(children.map(nextMessage))) as MongodbTurns[]
   const commands = answers.reduce((sum, { commands: sent }) => sum + sent, 0)
   const perCaller = answers.flatMap(({ turns }) =>
     Array.from({ length: callersPerProcess }, (_, caller) => turns.filter((turn) => turn[2] === caller).length),
   )
-  const turns = answers.flatMap((answer) => answer.turns).toSorted((one, other) => one[0] - other[0])
+  const turns = answers.flatMap((answer) => answer.turns).toSorted((a, b) => a[0] - b[0])
   const gaps = turns.slice(1).map((turn, index) => turn[0] - (turns[index] as Turn)[1])
   return {
     acquisitions: turns.length,
@@ -135,7 +135,7 @@ report({
       actual: middle(streamed, 'commandsPerAcquisition') / middle(setPolled, 'commandsPerAcquisition'),
       atMost: 0.25,
     },
-    // In a fair queue nobody is ahead of anybody by more than the turn under way when it began and when it ended.
+    // In a fair queue callers differ by at most the turns under way at the start and at the end.
     turnsMostLessFewest: { actual: Math.max(...ours.map(({ unfairness }) => unfairness)), atMost: 2 },
     overlaps: { actual: total(ours, 'overlaps'), atMost: 0 },
     fencesOutOfOrder: { actual: total(ours, 'fencesOutOfOrder'), atMost: 0 },

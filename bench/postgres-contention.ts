@@ -77,7 +77,7 @@ function takeTurns(): Promise<readonly (readonly Turn[])[]> {
   )
 }
 
-/** By how many turns anybody was ahead of anybody, while all of them wanted their turns: a process may start late. */
+/** The most turns minus the fewest while all waiters wanted turns: a process may start late. */
 function unfairnessOf(logs: readonly (readonly Turn[])[]): number {
   const waiters = logs.flatMap((log) =>
     Array.from({ length: waitersPerProcess }, (_, waiter) => log.filter((turn) => turn[2] === waiter)),
@@ -85,7 +85,7 @@ function unfairnessOf(logs: readonly (readonly Turn[])[]): number {
   const from = Math.max(...waiters.map((turns) => turns[0]?.[0] ?? Infinity))
   const to = Math.min(...waiters.map((turns) => turns.at(-1)?.[0] ?? -Infinity))
   const counts = waiters.map((turns) => turns.filter((turn) => turn[0] >= from && turn[0] <= to).length)
-  // Somebody who never had a turn leaves no time in which all had theirs.
+  // If a waiter never had a turn, there is no time in which all of them had.
   return to < from ? Infinity : Math.max(...counts) - Math.min(...counts)
 }
 
@@ -101,7 +101,7 @@ for (let round = 0; round < rounds; round += 1) {
   const logs = await takeTurns()
   const floor = (before + (await floorBetweenProcessesMs())) / 2
   floorsInOneProcess.push(await floorInOneProcessMs())
-  const turns = logs.flat().toSorted((one, other) => one[0] - other[0])
+  const turns = logs.flat().toSorted((a, b) => a[0] - b[0])
   const gaps = turns.slice(1).map((turn, index) => turn[0] - (turns[index] as Turn)[1])
   overlaps += gaps.filter((gap) => gap < 0).length
   disorder += turns.slice(1).filter((turn, index) => turn[3] <= (turns[index] as Turn)[3]).length
@@ -126,7 +126,7 @@ report({
     'hand-over over a durable update and NOTIFY, p50': { actual: median(ratios), atMost: 2 },
     'overlapping holds': { actual: overlaps, atMost: 0 },
     'fences out of order': { actual: disorder, atMost: 0 },
-    // In a fair queue nobody is ahead of anybody by more than the turn under way when it began and when it ended.
+    // In a fair queue callers differ by at most the turns under way at the start and at the end.
     'turns of waiters, most less fewest': { actual: unfairness, atMost: 2 },
   },
 })

@@ -38,7 +38,7 @@ async function acquireMs(): Promise<number> {
   return takenMs
 }
 
-// Turn about, so that whatever else the machine does befalls both.
+// Interleaved, so that other load on the machine affects both.
 const acquires: number[][] = []
 const upserts: number[][] = []
 for (let round = 0; round < rounds + 1; round += 1) {

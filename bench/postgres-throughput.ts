@@ -1,7 +1,6 @@
 /** PostgreSQL, a hundred locks at once: durable leases and advisory locks beside what people write themselves. */
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import advisoryLock from 'advisory-lock'
 import { Pool } from 'pg'
@@ -13,14 +12,15 @@ import { claimOf } from '../test/support/claims.ts'
 import { giveToPostgres, PostgresServer, programAsPostgres } from '../test/support/postgres-server.ts'
 import { interleave, report } from './report.ts'
 import { keys, pairsPerSecond, roundMs } from './support/hundred-locks.ts'
+import { makeFolder, removeFolder } from '../test/support/scratch-folder.ts'
 
 const rounds = 9
 
 const server = await PostgresServer.start({ durable: true, settings: { max_connections: 300 } })
-const scratch = mkdtempSync(path.join(tmpdir(), 'leasehold-pgbench-'))
+const scratch = makeFolder('pgbench')
 giveToPostgres(scratch)
 
-// What people write: one upsert to take a lock, one delete to give it back, on a pool of ten.
+// The usual hand-written lock: one upsert to take a lock, one delete to give it back, on a pool of ten.
 const pool = new Pool({ connectionString: server.url, max: 10 })
 await pool.query('create table naive (key text primary key, id text not null, expires_at timestamptz not null)')
 let serial = 0
@@ -85,7 +85,7 @@ const { medians, ratio } = await interleave(rounds, contenders)
 
 await Promise.all([locks.close(), unlogged.close(), advisory.close(), advisoryLocks.close(), pool.end()])
 await server.destroy()
-rmSync(scratch, { recursive: true })
+removeFolder(scratch)
 
 report({
   name: 'postgres-throughput',
@@ -96,5 +96,5 @@ report({
     'advisory driver over pgbench': { actual: ratio('advisoryDriver', 'pgbenchAdvisory'), atLeast: 3 },
   },
 })
-// The package keeps connections that nobody can close.
+// The package keeps connections open and offers no way to close them.
 process.exit()

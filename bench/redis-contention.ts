@@ -12,12 +12,12 @@ const callersPerProcess = 10
 const holdMs = 1
 const turnsMs = 4000
 const rounds = 3
-/** How often redis-semaphore tries again: the best of these is what we are measured by. */
+/** Retry intervals of redis-semaphore: Leasehold is compared with the best of them. */
 const retrySettingsMs = [1, 3, 10]
 
 interface Turns {
   readonly acquisitions: number
-  /** Holds that followed one of the same caller: one that takes its own lock again hands nothing over. */
+  /** Holds that followed a hold of the same caller: these are no hand-overs. */
   readonly keptByOne: number
   readonly handOverP50Ms: number
   readonly handOverP99Ms: number
@@ -45,14 +45,14 @@ async function takeTurns(retryMs: number | undefined): Promise<Turns> {
   })
   await Promise.all(children.map(nextMessage))
   const startAt = monotonicMs() + 50
-  for (const one of children) one.send({ startAt } satisfies StartSign)
+  for (const child of children) child.send({ startAt } satisfies StartSign)
   const answers = (await Promise.all(children.map(nextMessage))) as HistoryEvent[][]
   const history = answers.flat()
   return judge(history, await commandsSent(), retryMs === undefined, startAt + turnsMs)
 }
 
 function judge(history: HistoryEvent[], commands: number, hasFences: boolean, endAt: number): Turns {
-  const events = history.toSorted((one, other) => one.at - other.at)
+  const events = history.toSorted((a, b) => a.at - b.at)
   const handOvers: number[] = []
   const perCaller = new Map<string, number>()
   let acquisitions = 0
@@ -90,7 +90,7 @@ function count(counts: Map<string, number>, name: string): void {
   counts.set(name, (counts.get(name) ?? 0) + 1)
 }
 
-/** What clients sent; what scripts do inside, and the setting up of connections, is not counted. */
+/** Commands sent by clients, without those inside scripts and those that set up connections. */
 async function commandsSent(): Promise<number> {
   const statistics = await server.cli('INFO', 'commandstats')
   const calls = (command: string): number =>
@@ -110,12 +110,10 @@ const peers = Object.fromEntries(retrySettingsMs.map((ms) => [`retry${ms}`, cont
 const { medians, ratio } = await interleave<string>(rounds, { leasehold: contender('leasehold'), ...peers })
 await server.stop()
 
-const best = Object.keys(peers).reduce((one, other) =>
-  (medians[one] ?? Infinity) <= (medians[other] ?? Infinity) ? one : other,
-)
+const best = Object.keys(peers).reduce((a, b) => ((medians[a] ?? Infinity) <= (medians[b] ?? Infinity) ? a : b))
 const ours = runs['leasehold'] ?? []
 const theirs = runs[best] ?? []
-const middle = (turns: readonly Turns[], figure: keyof Turns): number => median(turns.map((one) => one[figure]))
+const middle = (turns: readonly Turns[], figure: keyof Turns): number => median(turns.map((turn) => turn[figure]))
 
 report({
   name: 'redis-contention',

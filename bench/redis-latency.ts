@@ -1,6 +1,6 @@
 /**
  * One lock at a time on Redis: how long acquire and release take, beside redis-semaphore, redlock and bare ioredis; and
- * our driver alone, with the claims but without the client, as what the client is measured by.
+ * our driver alone, without the client, to show what the client adds.
  */
 import { randomUUID } from 'node:crypto'
 import { Redis } from 'ioredis'

@@ -1,5 +1,5 @@
 /**
- * Every proof, one after another, each for its share of as many minutes as told (4); from a seed (1001) on.
+ * Every proof, one after another, each for its share of the given minutes (default 4), from a seed (default 1001) on.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -7,7 +7,7 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { report, type Report } from '../bench/report.ts'
 
-/** What of the time each gets. The rule is searched from the smallest scenes on, so more time shows more of the large. */
+/** Each proof's share of the time. The rule is searched from the smallest scenes on, so more time shows more of the large. */
 const shares = { rule: 0.4, client: 0.3, composition: 0.1, quorum: 0.1, github: 0.1 } as const
 
 const [minutes = '4', firstSeed = '1001'] = process.argv.slice(2)
@@ -26,7 +26,7 @@ for (const [name, share] of Object.entries(shares)) {
 }
 report({ name: 'all', figures, bars })
 
-/** Runs one proof as `npm run prove` would, shows what it says, and reads its last line. */
+/** Runs one proof as `npm run prove` would, prints its output, and parses the last line. */
 async function prove(name: string, forMinutes: number): Promise<Report | undefined> {
   const file = fileURLToPath(new URL(`${name}.js`, import.meta.url))
   const child = spawn(process.execPath, [file, String(forMinutes), firstSeed], { stdio: ['ignore', 'pipe', 'inherit'] })

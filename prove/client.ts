@@ -1,5 +1,5 @@
 /**
- * The client in simulated storms, for as many minutes as told (1), from a seed (1001) on: messages are lost, late and
+ * The client in simulated storms, for the given minutes (default 1), from a seed (default 1001) on: messages are lost, late and
  * repeated, processes stopped, closed and killed, and true time judges who held what.
  */
 import { report } from '../bench/report.ts'
@@ -11,10 +11,10 @@ if (!(Number(minutes) > 0) || !Number.isSafeInteger(Number(firstSeed))) {
   process.exit(2)
 }
 
-// Errors are many here, and what they are about is told by the history.
+// Stacks are slow to make for so many errors, and the history says what happened.
 Error.stackTraceLimit = 0
 
-/** Every tour is another: of the stores that clients meet, and of crowds. */
+/** Options of a tour by its seed: stores and numbers of clients vary. */
 function optionsOf(seed: number): TourOptions {
   const stores: TourOptions[] = [
     { seed, weather: 'storm' },

@@ -1,6 +1,6 @@
 /**
- * Compositions in simulated storms, for as many minutes as told (1), from a seed (1001) on: each seed plays another one, and
- * true time judges who held what.
+ * Compositions in simulated storms, for the given minutes (default 1), from a seed (default 1001) on: each seed plays
+ * another one, and true time judges who held what.
  */
 import { simulate } from '../src/testing/index.ts'
 import { compositions } from '../test/unit/composition/compositions.ts'
@@ -20,7 +20,7 @@ await proveBySeeds('composition', async (seed) => {
   const wrong = [
     ...violations.map(({ message }) => message),
     ...stuck.map((worker) => `${worker} had no turn`),
-    ...left.map((what) => `${what} was left`),
+    ...left.map((resource) => `${resource} was left`),
     ...(timers > 0 ? [`${timers} timers were left`] : []),
   ]
   return { holds: summary.holds, violations: wrong.map((message) => `${name}: ${message}`) }

@@ -1,5 +1,5 @@
 /**
- * Locks in GitHub issues in simulated weather, for as many minutes as told (1), from a seed (1001) on: reads are stale,
+ * Locks in GitHub issues in simulated weather, for the given minutes (default 1), from a seed (default 1001) on: reads are stale,
  * lines and machines fail, and true time judges who held what.
  */
 import { github } from '../src/drivers/github/driver.ts'

@@ -1,5 +1,5 @@
 /**
- * A quorum in simulated storms, for as many minutes as told (1), from a seed (1001) on: nodes are slow, stopped, killed,
+ * A quorum in simulated storms, for the given minutes (default 1), from a seed (default 1001) on: nodes are slow, stopped, killed,
  * cut off and back without their data, and true time judges who held what.
  */
 import { tour } from '../test/unit/quorum/tour.ts'

@@ -1,5 +1,5 @@
 /**
- * Everything that can happen to one key, for as many minutes as told (1): each choice of one claim, of two, then of three
+ * Everything that can happen to one key, for the given minutes (default 1): each choice of one claim, of two, then of three
  * and four, from a seed (1) on in another order; all that they may ask, early, late and repeated, and ticks of time.
  */
 import { report } from '../bench/report.ts'
@@ -56,5 +56,5 @@ function* scenes(): Generator<Scene> {
 function shuffled<Item>(items: readonly Item[]): Item[] {
   const random = seededRandom(Number(seed))
   const drawn = items.map((item) => ({ item, lot: random() }))
-  return drawn.toSorted((one, other) => one.lot - other.lot).map(({ item }) => item)
+  return drawn.toSorted((a, b) => a.lot - b.lot).map(({ item }) => item)
 }

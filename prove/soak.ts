@@ -1,11 +1,9 @@
 /**
- * Real processes on one real store, for as many minutes as told (10): 32 of them take a thousand locks in any order. Nothing
+ * Real processes on one real store, for the given minutes (default 10): 32 of them take a thousand locks in any order. Nothing
  * may overlap, be lost, be left behind or grow.
  */
 import { fork, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
@@ -15,6 +13,7 @@ import { connect } from '../src/index.ts'
 import { checkHistory, readHistory } from '../src/testing/index.ts'
 import { RedisServer } from '../test/support/redis-server.ts'
 import type { Order, Soaked, Use } from './children/soaker.ts'
+import { makeFolder, removeFolder } from '../test/support/scratch-folder.ts'
 
 const [minutes = '10', store = 'sqlite', processCount = '32', lockCount = '1000'] = process.argv.slice(2)
 const areNumbers = [minutes, processCount, lockCount].every((word) => Number(word) > 0)
@@ -26,7 +25,7 @@ if (!areNumbers || !['sqlite', 'redis'].includes(store)) {
 }
 
 const runMs = Number(minutes) * 60_000
-const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-soak-'))
+const folder = makeFolder('soak')
 const server = store === 'redis' ? await RedisServer.start() : undefined
 const url = server?.url ?? `sqlite:${path.join(folder, 'locks.sqlite')}`
 const logs = Array.from({ length: Number(processCount) }, (_, index) => path.join(folder, `${index}.jsonl`))
@@ -37,7 +36,7 @@ const children = logs.map((log, index) => {
 
 try {
   await Promise.all(children.map((child) => nextMessage(child)))
-  // All is compiled by then, and all processes have rung for each other once.
+  // By then all code is compiled, and all processes have notified each other once.
   const warmUpMs = Math.max(runMs / 4, Math.min(75_000, runMs / 2))
   await pause(warmUpMs)
   const before = await tellAll<Use>('measure')
@@ -55,7 +54,7 @@ try {
   const { totalLocks } = await locks.stats()
   const grown = after.map(({ heapBytes }, index) => heapBytes / (before[index]?.heapBytes ?? 0))
   const gained = after.map(({ descriptors }, index) => descriptors - (before[index]?.descriptors ?? 0))
-  const holds = sum(soaked.map((one) => one.holds))
+  const holds = sum(soaked.map((soak) => soak.holds))
   report({
     name: 'soak',
     figures: {
@@ -70,10 +69,10 @@ try {
     bars: {
       holdsChecked: { actual: summary.holds, atLeast: 1 },
       violations: { actual: violations.length, atMost: 0 },
-      lost: { actual: sum(soaked.map((one) => one.lost)), atMost: 0 },
+      lost: { actual: sum(soaked.map((soak) => soak.lost)), atMost: 0 },
       reasonsForMissing: { actual: sum(soaked.map(({ misses }) => misses.length)), atMost: 0 },
       locksLeft: { actual: totalLocks, atMost: 0 },
-      timersLeft: { actual: sum(soaked.map((one) => one.timers)), atMost: 0 },
+      timersLeft: { actual: sum(soaked.map((soak) => soak.timers)), atMost: 0 },
       medianHeapToBefore: { actual: median(grown), atMost: 1.05 },
       medianDescriptorsGained: { actual: median(gained), atMost: 0 },
     },
@@ -81,7 +80,7 @@ try {
 } finally {
   for (const child of children) child.kill('SIGKILL')
   await server?.stop()
-  rmSync(folder, { recursive: true, force: true })
+  removeFolder(folder)
 }
 
 function tellAll<Answer>(order: Order): Promise<Answer[]> {
@@ -100,7 +99,7 @@ async function ended(child: ChildProcess): Promise<void> {
 
 function describe(uses: readonly Use[]): string {
   const heapMb = median(uses.map(({ heapBytes }) => heapBytes)) / 2 ** 20
-  const descriptors = median(uses.map((one) => one.descriptors))
+  const descriptors = median(uses.map((use) => use.descriptors))
   return `${heapMb.toFixed(1)} MB of heap, ${descriptors} descriptors, ${median(uses.map(({ timers }) => timers))} timers`
 }
 

@@ -1,6 +1,6 @@
 /** Started by `memory` with `--expose-gc`: holds ten thousand leases and prints what that takes, as JSON. */
 import { createHook } from 'node:async_hooks'
-import { setTimeout as pause } from 'node:timers/promises'
+import { setTimeout as pause, setImmediate as nextTurn } from 'node:timers/promises'
 import { createLocks, type AcquireOptions, type Lease, type Locks } from '../../src/index.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 
@@ -19,7 +19,7 @@ function holdMany(locks: Locks, options?: AcquireOptions): Promise<Lease[]> {
 }
 
 async function heapBytes(): Promise<number> {
-  // Twice, and a turn apart: what the first frees may let go of more.
+  // Collects twice, a turn apart: objects freed first may release others.
   for (let turn = 0; turn < 2; turn += 1) {
     await pause(1)
     globalThis.gc?.()
@@ -30,7 +30,7 @@ async function heapBytes(): Promise<number> {
 /** What a held lease adds to the heap: its name and everything that the client and the store keep for it. */
 async function measureHeap(): Promise<number> {
   const locks = await createLocks({ driver: memory() })
-  // Maps that have once been large, and code once compiled, are not the leases' doing.
+  // Warms up, so that grown maps and compiled code are not counted as the leases' memory.
   for (const lease of await holdMany(locks)) await lease.release()
   const before = await heapBytes()
   const leases = await holdMany(locks)
@@ -66,8 +66,8 @@ async function measureTimers(): Promise<Omit<HeldCost, 'leases' | 'bytesPerLease
   const until = performance.now() + 2500
   let timersMax = 0
   for (; performance.now() < until; turn += 1) {
-    await new Promise((resolve) => setImmediate(resolve))
-    // A timer's end is told a turn or two late: count once nothing has changed for longer.
+    await nextTurn()
+    // `destroy` is reported a turn or two late: count once no timer was made for longer than that.
     if (turn - turnOfLast > 3) timersMax = Math.max(timersMax, alive.size)
   }
   for (const lease of leases) if (!lease.held) lost += 1

@@ -56,7 +56,7 @@ function polling(): { take: () => Promise<Taken>; close: () => Promise<void> } {
       if ((document as { owner?: number } | null)?.owner === owner) break
       await pause(pollEveryMs)
     }
-    // Kept, not deleted: a crowd that finds no document would insert at once, and most would only hear E11000.
+    // The document is kept: if it were deleted, all callers would insert at once, and most would get E11000.
     const freed = { $set: { expiresAt: new Date(0) } }
     return { fence: monotonicMs(), release: () => collection.updateOne({ _id: 'turns' }, freed, { writeConcern }) }
   }

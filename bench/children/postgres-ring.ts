@@ -10,7 +10,7 @@ export interface PostgresRingOrder {
   readonly url: string
   readonly place: number
   readonly places: number
-  /** How long the first one goes on for. */
+  /** How long the first process goes on. */
   readonly forMs: number
   readonly holdMs: number
 }
@@ -21,7 +21,7 @@ await Promise.all([sender.connect(), listener.connect()])
 const underWayMs: number[] = []
 let endAt = Infinity
 
-/** The same durable change and notification that a hand-over cannot do without. It says when it was sent. */
+/** The same durable change and notification that a hand-over cannot do without. The payload has the time it was sent. */
 async function passOn(end: boolean): Promise<void> {
   await sender.query({
     name: 'pass on',
@@ -31,7 +31,7 @@ async function passOn(end: boolean): Promise<void> {
   })
 }
 
-/** Whether everybody has begun to listen. */
+/** Whether all processes listen. */
 async function allListen(): Promise<boolean> {
   const text = `select count(*)::integer as sessions from pg_stat_activity where query like 'listen floor%'`
   const { rows } = await sender.query<{ sessions: number }>(text)

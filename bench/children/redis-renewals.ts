@@ -15,7 +15,7 @@ export interface RenewalsOrder {
 }
 
 export interface RenewalCost {
-  /** Of one processor, while the locks were held. */
+  /** The share of one processor used while the locks were held. */
   readonly cpuShare: number
   readonly lost: number
 }
@@ -45,7 +45,7 @@ async function holdWithRedisSemaphore(): Promise<() => Promise<void>> {
 }
 
 const close = await (order.library === 'leasehold' ? holdWithLeasehold() : holdWithRedisSemaphore())
-// Not counted: code is still being compiled, and what taking ten thousand locks left behind is still being collected.
+// Warm-up, not counted: code is still compiled, and garbage of the ten thousand acquires still collected.
 await pause(order.refreshMs)
 // The parent counts commands from here on.
 console.log('held')

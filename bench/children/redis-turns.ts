@@ -12,7 +12,7 @@ export interface TurnsOrder {
   readonly port: number
   readonly process: number
   readonly callers: number
-  /** How often redis-semaphore is to try again; absent: use Leasehold. */
+  /** The retry interval of redis-semaphore; absent to use Leasehold. */
   readonly retryMs?: number
   readonly turnsMs: number
   readonly holdMs: number
@@ -47,7 +47,7 @@ async function redisSemaphore(
     async take() {
       const mutex = new Mutex(client, 'turns', { lockTimeout: ttlMs, acquireTimeout: 60_000, retryInterval })
       await mutex.acquire()
-      // It has no fences: any number in the order of time will do for the history.
+      // redis-semaphore has no fences: for the history any number that grows with time will do.
       return { fence: (turns += 1), release: () => mutex.release() }
     },
     close: async () => client.disconnect(),

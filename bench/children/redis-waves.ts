@@ -18,7 +18,7 @@ const ttlMs = 30_000
 
 const names = Array.from({ length: Number(keysAtOnce) }, (_, index) => `orders/${index}`)
 
-/** How each takes all keys at once and lets them go, and how it is closed. */
+/** How a contender acquires and releases all keys at once, and how it is closed. */
 interface Waves {
   readonly wave: () => Promise<unknown>
   readonly close: () => Promise<void> | void

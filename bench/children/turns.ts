@@ -1,4 +1,4 @@
-/** Forked by `embedded`, several at once: each time it is told to, takes one lock again and again and sends when it had it. */
+/** Forked by `embedded`, several at once: on each message, takes one lock again and again and sends when it had it. */
 import { setTimeout as pause } from 'node:timers/promises'
 import { lock, type LockOptions } from 'proper-lockfile'
 import { connect } from '../../src/index.ts'
@@ -9,7 +9,7 @@ import { ready } from '../support/child.ts'
 export interface TurnsOrder {
   readonly directory: string
   readonly contender: 'leasehold' | 'bareQueue' | 'properLockfile'
-  /** How proper-lockfile is to try again. */
+  /** The retry options of proper-lockfile. */
   readonly retries?: LockOptions['retries'] | undefined
 }
 

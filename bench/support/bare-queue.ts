@@ -2,7 +2,7 @@
 import { openSync, rmSync, watch, writeFileSync, writeSync } from 'node:fs'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 
-/** Takes the lock and resolves to what gives it back. */
+/** Takes the lock and resolves to its release function. */
 export type Take = () => Promise<() => Promise<unknown>>
 
 export function bareQueue(directory: string): { take: Take; close: () => Promise<void> } {
@@ -39,7 +39,7 @@ export function bareQueue(directory: string): { take: Take; close: () => Promise
       if (!isFirst(place)) {
         await new Promise<void>((resolve) => {
           received = () => void (isFirst(place) && resolve())
-          // Who left before we listened rang for nobody.
+          // The holder may have left before we listened: check once.
           received()
         })
       }

@@ -1,10 +1,10 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
-/** No child of a bench has that much to do. */
+/** Only a child that hangs takes this long. */
 const limitMs = 300_000
 
-/** Starts a program of `children/`. One that hangs is ended; {@link ready} ends it with this process. */
+/** Starts a program of `children/`. A child that hangs is killed; {@link ready} ends it with this process. */
 export function startChild(program: string, ...words: readonly string[]): ChildProcess {
   const file = fileURLToPath(new URL(`../children/${program}.js`, import.meta.url))
   return fork(file, words, { timeout: limitMs, killSignal: 'SIGKILL' })
@@ -22,7 +22,7 @@ export function nextMessage(child: ChildProcess): Promise<unknown> {
   })
 }
 
-/** For the child: says that it can begin. It then lives no longer than whoever started it. */
+/** For the child: reports that it is ready. From then on it ends with its parent. */
 export function ready(): void {
   process.once('disconnect', () => process.exit())
   process.send?.('ready')

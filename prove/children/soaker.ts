@@ -1,6 +1,6 @@
 /**
  * Forked by `soak`, many at once, with a URL, a log, a name and a number of locks: takes random ones of them again and
- * again, until it is told to end.
+ * again, until the parent ends it.
  */
 import { readdirSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -20,9 +20,9 @@ export interface Use {
 export interface Soaked {
   readonly holds: number
   readonly lost: number
-  /** Why locks were not had, each once. */
+  /** Why acquires failed, each reason once. */
   readonly misses: readonly string[]
-  /** What is left in use when all is closed. */
+  /** Timers left when all is closed. */
   readonly timers: number
 }
 
@@ -31,7 +31,7 @@ export type Order = 'measure' | 'end'
 const [url = '', log = '', name = '', lockCount = '0'] = process.argv.slice(2)
 const workers = 4
 const holdMsMax = 20
-/** Of one lock in so many every hold is written down: of all, minutes would be gigabytes. */
+/** Only the holds of one lock in this many are logged: all of them would be gigabytes within minutes. */
 const watchedOneIn = 20
 
 const history = historyLog(log)

@@ -19,7 +19,7 @@ export async function proveBySeeds(name: string, tour: (seed: number) => Promise
     process.exitCode = 2
     return
   }
-  // Errors are many here, and what they are about is told by the history.
+  // Stacks are slow to make for so many errors, and the history says what happened.
   Error.stackTraceLimit = 0
   const startedAt = performance.now()
   const until = startedAt + Number(minutes) * 60_000

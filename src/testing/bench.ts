@@ -25,13 +25,13 @@ export interface Harness {
    */
   readonly tickMs?: number | undefined
   /**
-   * How far times told by the store may be off; 0 for a clock that only `advance` moves.
+   * How far the times that the store reports may be off; 0 for a clock that only `advance` moves.
    *
    * @default 0
    */
   readonly toleranceMs?: number | undefined
   /**
-   * How long pushed news may take, in turns of the waiting process.
+   * How long a pushed notification may take, in turns of the waiting process.
    *
    * @default 10_000
    */
@@ -57,7 +57,7 @@ export interface Terms {
   readonly notifiedWithinMs: number
 }
 
-/** @internal */
+/** Fills in the defaults of a harness. @internal */
 export function termsOf(harness: Harness): Terms {
   return {
     tickMs: harness.tickMs ?? 1000,

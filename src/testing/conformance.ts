@@ -51,7 +51,7 @@ const promises: Readonly<Record<string, (fact: Fact) => void>> = {
 }
 
 /**
- * Registers the conformance tests of a driver with vitest. What its store does not support is not asked of it.
+ * Registers the conformance tests of a driver with vitest. Facts that need what the store does not support are left out.
  *
  * @example
  * ```ts
@@ -69,7 +69,7 @@ const promises: Readonly<Record<string, (fact: Fact) => void>> = {
  */
 export function conformance(name: string, harness: Harness): void {
   describe(`${name} keeps the contract`, async () => {
-    const { supports, can } = await look(harness)
+    const { supports, can } = await probe(harness)
     const exceptions = new Set(harness.except)
     for (const [promise, notify] of Object.entries(promises)) {
       const facts: Parameters<Fact>[] = []
@@ -88,8 +88,8 @@ export function conformance(name: string, harness: Harness): void {
   })
 }
 
-/** What the driver supports decides which tests there are, so it is asked before any of them runs. */
-async function look(harness: Harness): Promise<{ supports: Supports; can: BenchCan }> {
+/** Asks the driver what it supports before any test runs, since that decides which tests there are. */
+async function probe(harness: Harness): Promise<{ supports: Supports; can: BenchCan }> {
   const bench = await harness.open()
   try {
     const { supports } = await bench.driver()

@@ -8,7 +8,7 @@ interface PendingTimer {
 }
 
 /**
- * Time that only passes when told to, for a client (`createLocks({ environment })`) and for a memory store
+ * Time that only passes by `advance`, for a client (`createLocks({ environment })`) and for a memory store
  * (`memory({ clock })`) alike. Chance is seeded, so a run repeats itself to the last timer.
  */
 export interface FakeTime {

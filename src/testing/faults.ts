@@ -23,7 +23,7 @@ export interface FaultPlan {
    * @default 100
    */
   readonly delayMs?: number | undefined
-  /** Share of pushed news that never arrives. */
+  /** Share of pushed notifications that never arrive. */
   readonly dropNotifications?: number | undefined
   /**
    * Which sends are at risk: those with a request for which this is true.

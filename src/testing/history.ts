@@ -1,8 +1,8 @@
 /**
- * Looks at what clients in several processes did and says whether it can have been right.
+ * Checks what clients in several processes did against what a correct lock allows.
  *
  * Fences give the order of grants, so nothing is searched: every check is a sweep. Only what is certain counts: a hold
- * lasts from the return of acquire to the first of release called, local deadline, loss told, crash. A report is
+ * lasts from the return of acquire to the first of release called, local deadline, loss reported, crash. A report is
  * therefore always a true violation, as long as nobody was turned out by force.
  */
 import { attemptsOf, type Attempt } from './history/attempt.ts'
@@ -76,9 +76,9 @@ export function checkHistory(events: readonly HistoryEvent[], options: HistoryOp
 function byKey(attempts: readonly Attempt[]): Iterable<Attempt[]> {
   const keys = new Map<string, Attempt[]>()
   for (const attempt of attempts) {
-    const others = keys.get(attempt.key)
-    if (others === undefined) keys.set(attempt.key, [attempt])
-    else others.push(attempt)
+    const ofKey = keys.get(attempt.key)
+    if (ofKey === undefined) keys.set(attempt.key, [attempt])
+    else ofKey.push(attempt)
   }
   return keys.values()
 }

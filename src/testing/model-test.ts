@@ -50,7 +50,7 @@ export interface ModelTestResult {
 
 /**
  *  * Registers a test that plays random scripts both on the driver and on the admission rule and compares every answer,
- * list and piece of news.
+ * list and notification.
  *
  * @example
  * ```ts
@@ -82,7 +82,7 @@ const timeLimitDefaultMs = 20_000
 export async function compareWithModel(harness: Harness, options: ModelTestOptions = {}): Promise<ModelTestResult> {
   const { runs = 500, commandsMax = 80, timeLimitMs = timeLimitDefaultMs } = options
   const terms = termsOf(harness)
-  // Only here: whoever plays no scripts needs no fast-check.
+  // Loaded here, so that other users of this entry need no fast-check.
   const { module } = await loadFirst('modelTest', [{ name: 'fast-check', fits: ['4'] }])
   const fc = module as typeof import('fast-check')
   const { scripts } = await import('./model/generate.ts')

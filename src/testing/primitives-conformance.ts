@@ -42,7 +42,7 @@ const promises: Readonly<Record<string, (fact: PrimitiveFact) => void>> = {
 export function primitivesConformance(name: string, harness: Harness): void {
   const suite = harness.apart === true ? describe.concurrent : describe
   suite(`what is built on ${name}`, async () => {
-    const supports = await look(harness)
+    const supports = await supportsOf(harness)
     const fact: PrimitiveFact = (title, needs, body) => {
       if (!needs.every((need) => hasAbility(need, supports))) return
       test(title, async () => {
@@ -58,7 +58,7 @@ export function primitivesConformance(name: string, harness: Harness): void {
   })
 }
 
-async function look(harness: Harness): Promise<Supports> {
+async function supportsOf(harness: Harness): Promise<Supports> {
   const bench = await harness.open()
   try {
     return (await bench.driver()).supports

@@ -12,10 +12,10 @@ import { injectFaults, weatherOf } from './simulation/weather.ts'
 import { Worker } from './simulation/worker.ts'
 import { World } from './simulation/world.ts'
 
-/** A store in a simulated world, as whoever wrote its driver has it. */
+/** A store in a simulated world, made by the author of its driver. */
 export interface SimulatedStore {
   /**
-   * A driver for one more process. What it asks of the store, and what the store tells it, goes over `line`; its time and its
+   * A driver for one more process. Its requests and the store's notifications go over `line`; its time and its
    * timers are those of `environment`. It must not wait for anything else: for no socket, file or timer of the real world.
    */
   driver(line: NetworkLink, environment: Environment): LockDriver
@@ -23,11 +23,11 @@ export interface SimulatedStore {
   list: LockDriver['list']
 }
 
-/** What a simulated store may do to itself: restart a server of its own, say. */
+/** For faults of the store's own, such as the restart of a server. */
 export interface StoreFaults {
   /** True time, its timers, and chance by the seed. */
   readonly environment: Environment
-  /** Whether faults may happen now. Nothing may be set to happen when they may not. */
+  /** Whether faults may happen now. If not, the store must schedule none. */
   readonly storms: () => boolean
 }
 
@@ -35,7 +35,7 @@ export interface StoreFaults {
 export interface SimulationOptions {
   /** The same seed tells the same story. */
   readonly seed: number
-  /** Makes the store, empty. `clock` is its time: nothing in it may look at another. `faults` is for what fails by itself. */
+  /** Makes the store, empty. `clock` is its time: nothing in it may read another. `faults` is for what fails by itself. */
   readonly store: (clock: { now(): number; wall(): number }, faults: StoreFaults) => SimulatedStore
   /**
    * Storm: messages are lost, late and repeated, and processes are stopped and killed, until it clears up. Calm:
@@ -51,7 +51,7 @@ export interface SimulationOptions {
    */
   readonly processes?: number | undefined
   /**
-   * Those who want locks in each process.
+   * Workers that want locks in each process.
    *
    * @default 3
    */
@@ -63,16 +63,16 @@ export interface SimulationOptions {
    */
   readonly threads?: boolean | undefined
   /**
-   * How long they go on, in simulated milliseconds.
+   * How long the workers go on, in simulated milliseconds.
    *
    * @default 20_000
    */
   readonly ms?: number | undefined
 }
 
-/** What must all be empty, and 0, but for `summary` and `events`. */
+/** What a simulation found. If all is well everything but `summary` and `events` is empty or 0. */
 export interface SimulationReport extends HistoryReport {
-  /** Those who had not had their turn when long after the storm all could have had theirs. */
+  /** Workers still without a turn long after the storm, when all could have had theirs. */
   readonly stuck: readonly string[]
   /** What the store still held when everybody had gone, and the longest lease had passed. */
   readonly left: readonly string[]
@@ -82,9 +82,9 @@ export interface SimulationReport extends HistoryReport {
   readonly events: readonly HistoryEvent[]
 }
 
-/** The shortest lease that is asked for, unless the store wants a longer one. */
+/** The shortest ttl asked for; longer if the store's minimum is longer. */
 const ttlMinMs = 500
-/** Leases are up to so many times the shortest. A turn takes the time of two of them at most, after the storm. */
+/** The longest ttl, as a multiple of the shortest. After the storm a turn takes at most two of them. */
 const ttlSpread = 3
 
 /**
@@ -95,13 +95,13 @@ const ttlSpread = 3
  * @example
  * ```ts
  * import { memory } from 'leasehold/memory'
- * import { overLine, simulate } from 'leasehold/testing'
+ * import { overNetwork, simulate } from 'leasehold/testing'
  *
  * const report = await simulate({
  *   seed: 1,
  *   store: (clock) => {
  *     const store = memory({ clock })
- *     return { driver: (line) => overLine(line, store), list: (query) => store.list(query) }
+ *     return { driver: (line) => overNetwork(line, store), list: (query) => store.list(query) }
  *   },
  * })
  * console.assert(report.violations.length === 0)
@@ -136,7 +136,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
       return openLocks({ driver, environment, runnerName: undefined, startThread })
     })
     if (locks === undefined) {
-      // The store could not be reached: whoever wants it connects again.
+      // The store could not be reached: the process connects again.
       await Promise.all([driver.close(), threadDriver?.close()])
       await world.wait(world.between(50, 500))
       return world.now < until ? live(`${name}'`) : undefined
@@ -153,7 +153,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
       return 'closed'
     }
     const end = await Promise.race([work(), process.killed.then(() => 'killed')])
-    if (end === 'killed') for (const one of waiting) if (one.startsWith(`${name}.`)) waiting.delete(one)
+    if (end === 'killed') for (const waiter of waiting) if (waiter.startsWith(`${name}.`)) waiting.delete(waiter)
     if (world.now < until) await live(`${name}'`)
   }
 
@@ -162,7 +162,7 @@ export async function simulate(options: SimulationOptions): Promise<SimulationRe
   const wearied = world.wait(ms).then(() => world.wait(processes * workers * 2 * longestMs()))
   await world.run(Promise.race([Promise.all(lives), wearied]))
   const stuck = [...waiting]
-  // Longer than what was never answered is tried again.
+  // Longer than any call without an answer is retried.
   await world.pass(40 * longestMs())
   const report = checkHistory(events, { fair: weather === 'calm' && queues })
   return { ...report, stuck, left: await heldIn(store), timers: stuck.length > 0 ? 0 : world.timers, events }
@@ -178,7 +178,7 @@ async function opened(open: () => Promise<Locks>): Promise<Locks | undefined> {
   }
 }
 
-/** Whose leases are not over by the store's clock. */
+/** Names of the claims whose leases are not over by the store's clock. */
 async function heldIn(store: SimulatedStore): Promise<readonly string[]> {
   const { now, keys } = await store.list({})
   return keys.flatMap(({ key, claims }) =>

@@ -1,6 +1,6 @@
 /**
- * Vitest, where it is installed. Only the suites need it: whoever wants `fakeTime`, `faulty` or `checkHistory` may test with
- * something else.
+ * Vitest, where it is installed. Only the suites need it: `fakeTime`, `faulty` and `checkHistory` also work with
+ * another test runner.
  */
 import { LeaseholdError } from '../core/errors.ts'
 import { installCommand } from '../core/machine/runtime.ts'

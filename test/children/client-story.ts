@@ -5,6 +5,7 @@
 import { execFileSync } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { connect, type Locks } from '../../src/index.ts'
+import { aborted } from '../support/aborted.ts'
 
 const [story = '', url = ''] = process.argv.slice(2)
 process.on('unhandledRejection', (error) => {
@@ -73,12 +74,12 @@ const stories: Record<string, () => Promise<void>> = {
   async 'lose the store'() {
     const locks = await connect(url)
     const lease = await locks.acquire('a', { ttl: 3000 })
-    const lost = new Promise<void>((resolve) => lease.signal.addEventListener('abort', () => resolve()))
+    const lost = aborted(lease.signal)
     const { rmSync, writeFileSync } = await import('node:fs')
     const file = url.slice('sqlite:'.length)
     for (const part of ['', '-wal', '-shm']) rmSync(file + part, { force: true })
     writeFileSync(file, 'this is no database, and long enough for SQLite to say so'.repeat(100))
-    // The wait for the loss must be what keeps us here.
+    // Keeps the process alive until the loss is seen.
     const keepAlive = setInterval(() => {}, 50)
     await lost
     clearInterval(keepAlive)
@@ -91,13 +92,13 @@ const stories: Record<string, () => Promise<void>> = {
 /** Opens a store, lets another process come and go, takes a lock, and says what another process gets of it. */
 async function holdAmongOthers(open: () => Promise<Locks>): Promise<void> {
   const locks = await open()
-  const others = (): string =>
+  const foreignFiles = (): string =>
     execFileSync(process.execPath, [fileURLToPath(import.meta.url), 'try', url])
       .toString()
       .trim()
-  console.log(`before: ${others()}`)
+  console.log(`before: ${foreignFiles()}`)
   await locks.acquire('a')
-  console.log(`while held: ${others()}`)
+  console.log(`while held: ${foreignFiles()}`)
   process.exit()
 }
 

@@ -28,7 +28,7 @@ const access = pace === 'hasty' ? { octokit, poll: { min: 40, max: 200 } } : { t
 const locks = await opened()
 console.log('open')
 
-// One attempt at a time: what the client tells is about the last.
+// One attempt at a time: events of the client are about the last one.
 let current = ''
 locks.on('lost', () => history.write({ type: 'lost', attempt: current }))
 locks.on('renewed', ({ remainingMs }) => {

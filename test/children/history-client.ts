@@ -32,10 +32,10 @@ const client = new Client({
 const acquirer = new Acquirer(client, { ttl: Number(ttlMs) })
 const terms = acquirer.terms()
 
-// One attempt at a time: what the client tells is about the last.
+// One attempt at a time: events of the client are about the last one.
 let current = ''
 client.events.on('waiting', () => history.write({ type: 'queued', attempt: current }))
-// A waiter whose claim ended while nobody could write has asked anew, and had its place since now at the latest.
+// A waiter whose claim ended while the process was stopped has queued anew: it has its place since now at the latest.
 client.events.on('acquired', ({ attempts }) => {
   if (attempts > 1) history.write({ type: 'queued', attempt: current })
 })

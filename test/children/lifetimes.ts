@@ -6,6 +6,7 @@
  * A line of JSON for each life: its title, and what was open before and after; at last `heap BYTES BYTES`.
  */
 import { readdir } from 'node:fs/promises'
+import { setTimeout as pause } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { lives, severedLives, threadedLives } from '../lifetime/lives.ts'
 import { heapBytes, resources, type Resources } from '../lifetime/resources.ts'
@@ -20,7 +21,7 @@ const only = parameters.filter((parameter) => parameter.startsWith('only=')).map
 const wanted = Object.entries(known).filter(([title]) => only.length === 0 || only.includes(title))
 /** After a first time, which loads what is loaded once. Lives that are cut off take seconds, and leave much if anything. */
 const roundsOf = (title: string): number => (title in severedLives ? 1 : 3)
-/** Sockets and threads end a moment after they are told to. */
+/** Sockets and threads end a moment after their close was called. */
 const settledWithinMs = 500
 
 // Node's own pool of threads is complete from here on.
@@ -39,11 +40,11 @@ for (const [title, life] of wanted) {
 }
 console.log(`heap ${heapBefore} ${await heapBytes()}`)
 
-/** What is open when nothing has changed for a moment: what the first lives have left is told apart from what ends just now. */
+/** What is open when nothing has changed for a moment: so that handles about to close do not count as left. */
 async function resting(): Promise<Resources> {
   let last = resources()
   for (;;) {
-    await new Promise((resolve) => setTimeout(resolve, 100))
+    await pause(100)
     const now = resources()
     if (isDeepStrictEqual(now, last)) return now
     last = now
@@ -58,7 +59,7 @@ async function settled(): Promise<Resources> {
   // On Node 20 the binding of SQLite closes what it has open when its statements are collected, and not before.
   if (parameters.includes('collected')) await heapBytes()
   for (let pauseMs = 1; ; pauseMs *= 2) {
-    await new Promise((resolve) => setTimeout(resolve, pauseMs))
+    await pause(pauseMs)
     const after = resources()
     if (isDeepStrictEqual(after, before) || pauseMs > settledWithinMs) return after
   }

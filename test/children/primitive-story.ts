@@ -2,6 +2,7 @@
  * One short life of a client in a process of its own, for tests of what is built on locks.
  * Arguments: the story, the store's URL, and what the story needs to know.
  */
+import { setTimeout as pause } from 'node:timers/promises'
 import { connect, type LeaseProof, type Locks, type Task } from '../../src/index.ts'
 
 const [story = '', url = '', ...rest] = process.argv.slice(2)
@@ -10,8 +11,6 @@ process.on('unhandledRejection', (error) => {
   process.exit(99)
 })
 const stayAlive = () => void setInterval(() => {}, 1000)
-const pause = (milliseconds: number) => new Promise((resolve) => setTimeout(resolve, milliseconds))
-
 /** A lock, the only permit of a semaphore, or a lock for writing, by its name. */
 function take(locks: Locks, name: string, body: () => void | Promise<void>): Promise<void> {
   if (name.startsWith('permit')) return locks.semaphore(name, 1).run(body)
@@ -19,7 +18,7 @@ function take(locks: Locks, name: string, body: () => void | Promise<void>): Pro
 }
 
 const stories: Record<string, () => Promise<void>> = {
-  /** Hands a lease off and ends: nobody has it in hand then. */
+  /** Hands a lease off and ends: no process holds it then. */
   async 'hand off and end'() {
     const locks = await connect(url)
     const lease = await locks.acquire('a', { ttl: '10s' })
@@ -58,11 +57,11 @@ const stories: Record<string, () => Promise<void>> = {
     stayAlive()
   },
 
-  /** Takes the first, and as soon as somebody has the second asks for that too. Says when, by a clock that all share. */
+  /** Takes the first lock, and asks for the second once another process holds it. Prints times of a clock that all share. */
   async cross() {
     const locks = await connect(url, { defaults: { ttl: '60s' } })
     const [first = '', second = ''] = rest
-    const say = (what: string): void => console.log(`${Number(process.hrtime.bigint() / 1_000_000n)} ${what}`)
+    const say = (text: string): void => console.log(`${Number(process.hrtime.bigint() / 1_000_000n)} ${text}`)
     try {
       await take(locks, first, async () => {
         while (!(await locks.status(second)).locked) await pause(20)

@@ -1,4 +1,4 @@
-/** A process with one sqlite driver, told by its parent what to send. */
+/** A process with one sqlite driver, which sends what its parent asks for. */
 import type { OnNotification, Request } from '../../src/core/contract/driver.ts'
 import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 

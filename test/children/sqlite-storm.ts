@@ -1,4 +1,4 @@
-/** Takes and releases locks as fast as it can, and prints `KEY FENCE` for each, until told how many or killed. */
+/** Takes and releases locks as fast as it can, and prints `KEY FENCE` for each, until it has done its number or is killed. */
 import { randomUUID } from 'node:crypto'
 import { writeSync } from 'node:fs'
 import { sqlite } from '../../src/drivers/sqlite/driver.ts'

@@ -1,6 +1,6 @@
 /**
- * A process that uses Web Locks as a tab would. Arguments: the store's URL, the lock's name, its mode. Says what
- * happens, and lets the lock go when told so by SIGUSR2.
+ * A process that uses Web Locks as a tab would. Arguments: the store's URL, the lock's name, its mode. Prints what
+ * happens, and releases the lock at SIGUSR2.
  */
 import { connect } from '../../src/index.ts'
 import { webLocks, type LockMode } from '../../src/web-locks/index.ts'
@@ -8,8 +8,8 @@ import { webLocks, type LockMode } from '../../src/web-locks/index.ts'
 const [url = '', name = '', mode = 'exclusive'] = process.argv.slice(2)
 const locks = await connect(url)
 const manager = webLocks(locks)
-const told = new Promise<void>((resolve) => {
-  // The lock itself keeps nobody alive.
+const signalled = new Promise<void>((resolve) => {
+  // A held lock does not keep the process alive.
   const keepAlive = setInterval(() => {}, 1000)
   process.once('SIGUSR2', () => {
     clearInterval(keepAlive)
@@ -20,12 +20,12 @@ const told = new Promise<void>((resolve) => {
 console.log(`client ${locks.runner.client}`)
 const ended = manager.request(name, { mode: mode as LockMode }, async (lock) => {
   console.log(`granted ${lock?.mode}`)
-  await told
+  await signalled
   return 'done'
 })
 await ended.then(
   (result) => console.log(result),
   (error: unknown) => console.log(`rejected ${(error as Error).name}`),
 )
-await told
+await signalled
 await locks.close()

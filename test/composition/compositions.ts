@@ -107,16 +107,16 @@ export function behindServers(hops: number): Composition {
   }
 }
 
-/** A quorum of three, of these stores in turn, behind servers or not. */
+/** A quorum of three stores, behind servers or not. */
 export function quorumOf(
   name: string,
-  { served = false, votesAfterMs = 60_000, others = [] as readonly MakeStore[] } = {},
+  { served = false, votesAfterMs = 60_000, otherStores = [] as readonly MakeStore[] } = {},
 ): Composition {
   return {
     name,
     async up(make, time, { storeMs, serverMs } = {}) {
-      // One owner's clock is wrong, not everybody's.
-      const makes = [make, ...(others.length === 0 ? [make, make] : others)]
+      // Only the first store's clock is wrong.
+      const makes = [make, ...(otherStores.length === 0 ? [make, make] : otherStores)]
       const stores = await Promise.all(makes.map((each, place) => each(time, place === 0 ? storeMs : undefined)))
       const chains = served ? await Promise.all(stores.map((store) => Chain.up(store, 1, time, serverMs))) : []
       const nodes = (): LockDriver[] =>
@@ -146,13 +146,13 @@ export function quorumOf(
   }
 }
 
-/** What the stores themselves may do; one alone, or all of several. */
+/** The faults that the stores offer: a fault befalls all of them, so each store must offer it. */
 function faultsOf(stores: readonly MatrixStore[]): Setting['faults'] {
   const [store] = stores
   if (store === undefined) return {}
-  const can = (what: Doing): boolean => stores.every((each) => what in each)
-  const does = (of: readonly MatrixStore[], what: Doing) => async (): Promise<void> => {
-    await Promise.all(of.map(async (each) => each[what]?.()))
+  const can = (ability: Doing): boolean => stores.every((each) => ability in each)
+  const does = (of: readonly MatrixStore[], ability: Doing) => async (): Promise<void> => {
+    await Promise.all(of.map(async (each) => each[ability]?.()))
   }
   return {
     ...(can('endConnections') && { 'connections end': does([store], 'endConnections') }),
@@ -166,7 +166,7 @@ function faultsOf(stores: readonly MatrixStore[]): Setting['faults'] {
   }
 }
 
-/** What a store may do. */
+/** A fault that a store may offer. */
 type Doing = 'comesBackEmpty' | 'restore' | 'restarts' | 'endConnections'
 
 /** Servers in front of a store, each reached through a wire that can be cut. */
@@ -201,7 +201,7 @@ class Chain {
     for (const wire of this.#wires) wire.cut()
   }
 
-  /** All of them, as if their machine had failed. What is in a server's own process is gone with it. */
+  /** Restarts all servers, as if their machine had failed. A store inside a server's process is lost with it. */
   async restart(): Promise<void> {
     await Promise.all(this.#servers.map((server) => server.close()))
     if (this.#store.livesInServer === true) await this.#store.comesBackEmpty?.()

@@ -67,15 +67,15 @@ const means: Readonly<Record<Promised, string>> = {
 
 function titleOf({ composition, fault, promised, off = {} }: Cell): string {
   const clocks = Object.entries(off).map(([owner, ms]) => `${owner.replace('Ms', '')} clock ${hours(ms)}`)
-  const what = fault === 'nothing' ? clocks.join(', ') : [fault, ...clocks].join(', ')
-  return `${composition.name}, ${what}: ${means[promised]}`
+  const conditions = fault === 'nothing' ? clocks.join(', ') : [fault, ...clocks].join(', ')
+  return `${composition.name}, ${conditions}: ${means[promised]}`
 }
 
 function hours(ms: number): string {
   return `${ms > 0 ? '+' : ''}${ms / 3_600_000} h`
 }
 
-/** What happens to one lock. */
+/** One cell: a lock that is held while the fault comes. */
 class Scene {
   readonly #setting: Setting
   readonly #time: MatrixTime
@@ -101,7 +101,7 @@ class Scene {
     await this.#setting.copy()
     const lease = await this.#during(this.#asked(first))
     this.#fences.push(lease.fence)
-    // No store is lost and comes back within the microsecond.
+    // No fault follows a grant within the same microsecond.
     await this.#time.advance(5)
     await this.#during(this.#happens(fault))
     const { next, overlapMs, isKept } = await this.#compete(lease, second)
@@ -113,7 +113,7 @@ class Scene {
     await this.#during(next.release())
     await this.#turn(await this.#client())
     expect(
-      this.#fences.toSorted((one, other) => one - other),
+      this.#fences.toSorted((a, b) => a - b),
       'fences, in order',
     ).toEqual(this.#fences)
     expect(new Set(this.#fences).size, 'different fences').toBe(this.#fences.length)
@@ -125,16 +125,16 @@ class Scene {
   }
 
   /**
-   * Has somebody else want the lock. If its holder still has it after more than a lease it lets go. Counts for how long both
-   * believed that they hold.
+   * A rival asks for the lock. If the holder still has it after more than a ttl, it releases. Counts for how long both
+   * believed to hold.
    */
-  async #compete(lease: Lease, other: Locks): Promise<Outcome> {
+  async #compete(lease: Lease, rival: Locks): Promise<Outcome> {
     const found: { next?: Lease; failed?: unknown } = {}
     let overlapMs = 0
     let isKept = false
     const ask = async (): Promise<void> => {
       try {
-        found.next = await this.#asked(other)
+        found.next = await this.#asked(rival)
         if (lease.held) overlapMs += 1
       } catch (error) {
         found.failed = error
@@ -156,7 +156,7 @@ class Scene {
     const { next } = found
     if (next === undefined) throw new Error('Nobody got the lock any more.')
     await asking
-    // Whoever has lost it has been told, and why.
+    // A holder that lost the lock was told the reason.
     if (!isKept) expect(lease.signal.reason, 'what the last holder was told').toMatchObject({ code: 'LOST' })
     expect(lease.held, 'whether the last holder still believes it').toBe(false)
     return { next, overlapMs, isKept }

@@ -1,6 +1,5 @@
 /** Stores for a matrix of compositions, with what may become of them. */
-import { cpSync, existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, existsSync, renameSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { documentDriver } from '../../src/drivers/document/driver.ts'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
@@ -8,14 +7,15 @@ import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 import { DocumentShelf } from '../unit/support/document-shelf.ts'
 import { RestartingStore } from '../unit/composition/restarting-store.ts'
 import type { MatrixTime } from './time.ts'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 /** One store, which any number of processes may open. */
 export interface MatrixStore {
-  /** One more driver on it. `forOthers`: of a server. */
+  /** One more driver on it. `forOthers`: the driver of a server. */
   driver(forOthers: boolean): LockDriver
   /** For `connect`, where another thread can open it too. */
   readonly url?: string
-  /** Whether it is gone with the process that serves it. */
+  /** Whether the store lives in the server's process and is lost with it. */
   readonly livesInServer?: boolean
   /** Throws its data away and goes on, as a server does that restarts without them. */
   comesBackEmpty?(): Promise<void>
@@ -24,7 +24,7 @@ export interface MatrixStore {
   restore?(): Promise<void>
   /** Ends all connections to it. */
   endConnections?(): Promise<void>
-  /** It is killed, and started again with its data. */
+  /** Kills the store and starts it again with its data. */
   restarts?(): Promise<void>
   discard(): Promise<void>
 }
@@ -68,7 +68,7 @@ export const documentStore: MakeStore = async (time, offMs) => {
 
 /** A file, which is thrown away or put back while it is in use. */
 export const sqliteStore: MakeStore = async (time, offMs) => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-composition-'))
+  const folder = makeFolder('composition')
   const file = path.join(folder, 'locks.sqlite')
   const parts = ['', '-wal', '-shm'].map((ending) => `${file}${ending}`)
   const remove = (): void => parts.forEach((part) => rmSync(part, { force: true }))
@@ -86,6 +86,6 @@ export const sqliteStore: MakeStore = async (time, offMs) => {
       remove()
       for (const part of parts) if (existsSync(`${part}.copy`)) renameSync(`${part}.copy`, part)
     },
-    discard: async () => rmSync(folder, { recursive: true, force: true }),
+    discard: async () => removeFolder(folder),
   }
 }

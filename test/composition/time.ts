@@ -1,4 +1,4 @@
-/** Time for a matrix of compositions: real, or passing only when told to while calls go over real connections. */
+/** Time for a matrix of compositions: real, or passing only by `advance` while calls go over real connections. */
 import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { systemEnvironment, type Environment, type Timer } from '../../src/core/time/environment.ts'
@@ -34,13 +34,13 @@ export function steppedTime(): MatrixTime {
   const due = new Set<Due>()
   const settled = async (): Promise<void> => {
     const deadline = performance.now() + settlesWithinMs
-    // What an answer sets off is sent a few turns later.
+    // Calls that follow from an answer are sent a few turns later.
     for (let quiet = 0; quiet < 4; quiet = underWay === 0 ? quiet + 1 : 0) {
       await nextTurn()
       if (performance.now() > deadline) throw new Error(`${underWay} calls have not been answered.`)
     }
   }
-  const next = (): Due | undefined => [...due].toSorted((one, other) => one.at - other.at)[0]
+  const next = (): Due | undefined => [...due].toSorted((a, b) => a.at - b.at)[0]
   return {
     isReal: false,
     environment: (wallOffMs = 0) => ({

@@ -1,10 +1,11 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { chmodSync, chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { homedir, tmpdir } from 'node:os'
+import { chmodSync, chownSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { homedir } from 'node:os'
 import path from 'node:path'
 import { CommandLine } from '../integration/cli-process.ts'
 import { needProgram } from '../support/debian.ts'
 import { eventually } from '../support/eventually.ts'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 /** How a process is started in a container. */
 export interface Run {
@@ -21,14 +22,14 @@ export interface Run {
   readonly isOnline?: boolean
 }
 
-/** Of the machine: a container of ours has no system of its own. */
+/** Folders of the machine: our container has no system of its own. */
 const shared = ['usr', 'etc', 'proc', 'dev', 'sys']
 const searchPath = '/opt/node/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 
 /** To mount, to bring a network up, and to look into a process of another user, by their numbers in Linux. */
 const capabilities = { CAP_SYS_ADMIN: 21n, CAP_NET_ADMIN: 12n, CAP_SYS_PTRACE: 19n }
 
-/** Why containers cannot be had here, or nothing. */
+/** Why this machine cannot run containers; undefined if it can. */
 export function complaintAboutContainers(): string | undefined {
   if (process.platform !== 'linux') return 'containers need Linux'
   const [, effective = '0'] = /^CapEff:\s+(\w+)$/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? []
@@ -43,7 +44,7 @@ export function complaintAboutContainers(): string | undefined {
  * free in it, and users and read-only files are real.
  */
 export class Container {
-  readonly root = mkdtempSync(path.join(tmpdir(), 'leasehold-image-'))
+  readonly root = makeFolder('image')
   readonly #started: CommandLine[] = []
 
   constructor() {
@@ -59,7 +60,7 @@ export class Container {
     return path.join(this.root, file)
   }
 
-  /** Leaves a file in it. */
+  /** Writes a file into the container. */
   write(file: string, text: string, mode: number, user = 0, group = 0): void {
     mkdirSync(path.dirname(this.at(file)), { recursive: true })
     rmSync(this.at(file), { force: true })
@@ -106,7 +107,7 @@ export class Container {
   async close(): Promise<void> {
     for (const started of this.#started) started.kill('SIGKILL')
     await Promise.all(this.#started.map((started) => started.ended()))
-    rmSync(this.root, { recursive: true, force: true })
+    removeFolder(this.root)
   }
 }
 

@@ -1,14 +1,14 @@
 import { spawn } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 /** Only a block that hangs takes so long. */
 const secondsPerBlockMax = 100
 
 /** Runs a command as a reader would: in an empty directory of its own, with a home and a state of its own. */
 export async function runApart(command: string, args: readonly string[]): Promise<{ ok: boolean; output: string }> {
-  const home = mkdtempSync(path.join(tmpdir(), 'leasehold-docs-'))
+  const home = makeFolder('docs')
   const cwd = path.join(home, 'work')
   const commands = path.join(home, 'bin')
   mkdirSync(cwd)
@@ -31,7 +31,7 @@ export async function runApart(command: string, args: readonly string[]): Promis
   try {
     return await run(command, args, { cwd, env })
   } finally {
-    rmSync(home, { recursive: true, force: true })
+    removeFolder(home)
   }
 }
 

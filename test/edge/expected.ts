@@ -19,5 +19,5 @@ export function expectStory(story: Story): void {
     isEmptied: true,
   })
   expect(story.renewals).toBeGreaterThan(0)
-  expect(story.fences).toEqual([...new Set(story.fences)].toSorted((one, other) => one - other))
+  expect(story.fences).toEqual([...new Set(story.fences)].toSorted((a, b) => a - b))
 }

@@ -4,7 +4,7 @@ import { http } from '../../src/drivers/http/driver.ts'
 import { connect } from '../../src/edge/index.ts'
 import type { LeaseholdError } from '../../src/core/errors.ts'
 
-/** Where the server is, and what it knows us by. */
+/** The server's URL and our token. */
 export interface Stage {
   readonly url: string
   readonly token: string
@@ -25,7 +25,7 @@ export interface Story {
   readonly ranWith: string
   readonly small: { readonly fence: number; readonly others: unknown; readonly released: unknown }
   readonly refusals: Readonly<Record<string, string>>
-  /** Whether every claim is gone in the end, also that of whoever gave up waiting. */
+  /** Whether every claim is gone in the end, also that of an acquire that timed out. */
   readonly isEmptied: boolean
 }
 
@@ -37,44 +37,44 @@ interface Loss {
 
 export async function play(stage: Stage): Promise<Story> {
   const open = () => createLocks({ driver: http(stage), allowForce: true })
-  const [one, other] = [await open(), await open()]
+  const [locks, rival] = [await open(), await open()]
   const small = await connect(stage)
   try {
-    const first = await one.acquire('orders/42', { ttl: '15s' })
-    const whileHeld = await other.tryAcquire('orders/42')
-    const waiting = other.acquire('orders/42', { ttl: '15s', wait: '60s' })
-    const waiters = await until(async () => (await one.inspect('orders/42'))?.waiters.length)
+    const first = await locks.acquire('orders/42', { ttl: '15s' })
+    const whileHeld = await rival.tryAcquire('orders/42')
+    const waiting = rival.acquire('orders/42', { ttl: '15s', wait: '60s' })
+    const waiters = await until(async () => (await locks.inspect('orders/42'))?.waiters.length)
     await first.release()
     const second = await waiting
 
     let renewals = 0
-    other.on('renewed', () => (renewals += 1))
+    rival.on('renewed', () => (renewals += 1))
     second.startHeartbeat('100ms')
     await until(() => renewals)
 
     const evicted = lossOf(second)
-    await one.evict('orders/42', { reason: 'the test says so' })
+    await locks.evict('orders/42', { reason: 'the test says so' })
 
-    const third = await one.acquire('orders/42', { ttl: '1s', heartbeat: 'manual' })
+    const third = await locks.acquire('orders/42', { ttl: '1s', heartbeat: 'manual' })
     const expired = await lossOf(third)
 
-    const ranWith = await one.run('orders/42', async (lease) => `${lease.fence}`)
+    const ranWith = await locks.run('orders/42', async (lease) => `${lease.fence}`)
 
     const lease = await small.acquire('orders/42', { ttl: '15s' })
-    const others = await other.tryAcquire('orders/42')
+    const contended = await rival.tryAcquire('orders/42')
     await lease.renew()
     const released = await (await lease.downgrade()).release()
     const isEmptied = async (): Promise<boolean> =>
-      (await until(async () => ((await one.list()).locks.length === 0 ? 1 : 0))) === 1
+      (await until(async () => ((await locks.list()).locks.length === 0 ? 1 : 0))) === 1
     const refusals = {
       wrongToken: await codeOf(connect({ ...stage, token: 'nobody-knows-this-token' })),
       convert: await codeOf(lease.upgrade()),
       ca: await codeOf((async () => http({ ...stage, ca: 'PEM' }))()),
-      timeout: await small.run('orders/43', () => codeOf(one.acquire('orders/43', { wait: '50ms' }))),
+      timeout: await small.run('orders/43', () => codeOf(locks.acquire('orders/43', { wait: '50ms' }))),
     }
     return {
       hasNode: (globalThis as { process?: unknown }).process !== undefined,
-      runner: { host: one.runner.host, pid: one.runner.pid },
+      runner: { host: locks.runner.host, pid: locks.runner.pid },
       fences: [first.fence, second.fence, third.fence, Number(ranWith), lease.fence],
       whileHeld,
       waiters,
@@ -82,12 +82,12 @@ export async function play(stage: Stage): Promise<Story> {
       evicted: await evicted,
       expired,
       ranWith,
-      small: { fence: lease.fence, others, released },
+      small: { fence: lease.fence, others: contended, released },
       refusals,
       isEmptied: await isEmptied(),
     }
   } finally {
-    await Promise.all([one.close(), other.close(), small.close()])
+    await Promise.all([locks.close(), rival.close(), small.close()])
   }
 }
 
@@ -107,10 +107,10 @@ async function codeOf(refused: Promise<unknown>): Promise<string> {
   )
 }
 
-/** What `look` gives, once that is a number above 0. */
-async function until(look: () => number | undefined | Promise<number | undefined>): Promise<number> {
+/** Calls `read` until it returns a number above 0. */
+async function until(read: () => number | undefined | Promise<number | undefined>): Promise<number> {
   for (let tries = 0; tries < 1000; tries += 1) {
-    const found = await look()
+    const found = await read()
     if (found !== undefined && found > 0) return found
     await new Promise((resolve) => void setTimeout(resolve, 20))
   }

@@ -175,7 +175,7 @@ const http: OpenCounter = async (place, guarded) => {
   }
 }
 
-/** In the memory of another process, which is told the fence in a message. */
+/** A counter in the memory of another process, which gets the fence in a message. */
 const memory: OpenCounter = async (place, guarded) => {
   const url = `${place}/message/${guarded ? 'guarded' : 'unguarded'}`
   const send = async (message: { value?: number; fence: number }): Promise<void> => {

@@ -6,7 +6,7 @@ import { openCounter } from './counters.ts'
 
 const stoppedWithinMs = 30_000
 
-/** What came of it when a holder was paused past its lease. */
+/** The outcome after a holder was paused past its lease. */
 export interface PauseOutcome {
   /** Updates that were acknowledged and are not in the counter. */
   readonly lostUpdates: number
@@ -14,7 +14,7 @@ export interface PauseOutcome {
   readonly latecomer: string
 }
 
-/** What holders do: write as they like, give the fence with each write, or also raise it before they read. */
+/** How holders write: without a fence, with the fence in each write, or also raising it before they read. */
 export type Care = 'unguarded' | 'guarded' | 'raised'
 
 /** When the paused process goes on: after the next holder has written, or between its read and its write. */

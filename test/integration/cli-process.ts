@@ -1,8 +1,8 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { eventually } from '../support/eventually.ts'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 const cli = path.resolve('dist/node/cli.js')
 
@@ -11,7 +11,7 @@ export const hasTerminals = String(spawnSync('script', ['--version']).stdout).in
 
 /** A directory with a store of its own, and the command line on it as real processes. */
 export class Workshop {
-  readonly directory = mkdtempSync(path.join(tmpdir(), 'leasehold-cli-'))
+  readonly directory = makeFolder('cli')
   readonly storeFile = path.join(this.directory, 'locks.sqlite')
   readonly #started: CommandLine[] = []
 
@@ -78,7 +78,7 @@ export class Workshop {
   async close(): Promise<void> {
     for (const started of this.#started) started.kill('SIGKILL')
     await Promise.all(this.#started.map((started) => started.ended()))
-    rmSync(this.directory, { recursive: true, force: true })
+    removeFolder(this.directory)
   }
 }
 

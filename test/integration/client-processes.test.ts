@@ -1,21 +1,19 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { connect } from '../../src/index.ts'
 import { Child } from '../support/child.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 let folder: string
 let url: string
 const children: Child[] = []
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'leasehold-client-'))
+  folder = folderForTest('client')
   url = `sqlite:${join(folder, 'locks.sqlite')}`
 })
 afterEach(async () => {
   await Promise.all(children.splice(0).map((child) => child.kill()))
-  rmSync(folder, { recursive: true })
 })
 
 function play(story: string): Child {

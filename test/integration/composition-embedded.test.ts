@@ -10,7 +10,7 @@ const hourMs = 3_600_000
 const server = behindServers(1)
 const twoHops = behindServers(2)
 const alike = quorumOf('a quorum')
-const mixed = quorumOf('a quorum with others', { others: [memoryStore, documentStore] })
+const mixed = quorumOf('a quorum with others', { otherStores: [memoryStore, documentStore] })
 const served = quorumOf('a quorum of servers', { served: true })
 
 /** Whose clock is wrong makes no difference: only durations are sent. */

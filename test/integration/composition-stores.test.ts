@@ -12,7 +12,7 @@ const twoHops = behindServers(2)
 /** No shorter than the lease, as everywhere. */
 const quorum = quorumOf('a quorum', { votesAfterMs: 3000 })
 
-const mixed = quorumOf('a quorum with others', { votesAfterMs: 3000, others: [sqliteStore, etcdStore] })
+const mixed = quorumOf('a quorum with others', { votesAfterMs: 3000, otherStores: [sqliteStore, etcdStore] })
 const hourMs = 3_600_000
 
 const lossOf = (composition: Composition): readonly Cell[] => [

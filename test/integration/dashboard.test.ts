@@ -12,8 +12,7 @@ import { fakeTime } from '../../src/testing/fake-time.ts'
 import { get, post, postRequests, type Called } from '../support/called.ts'
 import { claim, claimOf, release } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
-
-const tokenOf = (name: string): string => `secret-of-${name}-0123456789`
+import { tokenOf } from '../support/tokens.ts'
 
 const tokens: readonly TokenOptions[] = [
   { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'read', 'evict'] },

@@ -1,9 +1,8 @@
 /** The image, compose.yaml and the files under deploy/: what they say is true, and what they start runs. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
-import { cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { resolveLimits } from '../../src/server/contract/limits.ts'
@@ -16,6 +15,8 @@ import { needProgram } from '../support/debian.ts'
 import { makePrivateCa } from '../support/private-ca.ts'
 import { startServer } from '../support/started-server.ts'
 import type { CommandLine } from './cli-process.ts'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 const textOf = (file: string): string => readFileSync(file, 'utf8')
 const help = execFileSync(process.execPath, ['dist/node/cli.js', 'serve', '--help'], { encoding: 'utf8' })
@@ -213,8 +214,7 @@ describe('the health check', () => {
   }
 
   test('tells a healthy server from one whose store is down, with TLS too, and from none', async () => {
-    const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-health-'))
-    onTestFinished(() => rmSync(folder, { recursive: true }))
+    const folder = folderForTest('health')
     const { certificateFile, keyFile } = makePrivateCa(folder)
     const fine = await startServer()
     const secure = await startServer({ tls: { cert: readFileSync(certificateFile), key: readFileSync(keyFile) } })
@@ -323,11 +323,11 @@ describe('as it would run', () => {
 
 describe('deploy/leasehold.service', () => {
   const systemd = needProgram('systemd-analyze', ['systemd'])
-  const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-unit-'))
+  const folder = makeFolder('unit')
   const file = path.join(folder, 'leasehold.service')
   // systemd looks for the program, too.
   writeFileSync(file, textOf('deploy/leasehold.service').replace(/^ExecStart=\S+/m, `ExecStart=${process.execPath}`))
-  afterAll(() => rmSync(folder, { recursive: true }))
+  afterAll(() => removeFolder(folder))
 
   test('is a unit that systemd takes without a word', () => {
     const { status, stdout, stderr } = spawnSync(systemd, ['verify', '--man=no', file], { encoding: 'utf8' })

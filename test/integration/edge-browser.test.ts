@@ -1,6 +1,5 @@
 /** The client inside a page of Chromium, against a real server in front of a real store. */
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, afterEach, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { expectStory } from '../edge/expected.ts'
 import type { Stage, Story } from '../edge/scenario.ts'
@@ -10,6 +9,7 @@ import { startServer } from '../support/started-server.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 import type { LeaseholdServer, ServeOptions } from '../../src/server/index.ts'
+import { listen, closeServer } from '../support/loopback.ts'
 
 const token = 'the-token-of-a-page-0123456789'
 const { file } = scratch()
@@ -45,12 +45,9 @@ async function servePage(): Promise<string> {
     if (found === undefined) return void response.writeHead(404).end()
     response.writeHead(200, { 'content-type': found.type }).end(found.text())
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  onTestFinished(() => {
-    server.closeAllConnections()
-    return new Promise((resolve) => server.close(() => resolve()))
-  })
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const port = await listen(server)
+  onTestFinished(() => closeServer(server))
+  return `http://127.0.0.1:${port}`
 }
 
 async function storyIn({ page: opened }: WatchedPage, stage: Stage): Promise<Story> {

@@ -1,7 +1,5 @@
 /** Three nodes that are one store, of which one dies, stops, or cannot reach the others; and one that wants a password. */
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
+import { readFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import type { Claim, ClaimStatus } from '../../src/core/contract/driver.ts'
@@ -14,6 +12,7 @@ import { leaderOf, markersIn, openEtcd, openEtcdLocks, whoAnswers } from '../sup
 import { eventually } from '../support/eventually.ts'
 import { PeerNetwork } from '../support/peer-network.ts'
 import { makePrivateCa } from '../support/private-ca.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 const network = new PeerNetwork()
 const servers = await EtcdServer.startCluster(3, { network })
@@ -217,8 +216,7 @@ test('a store that wants a password is told one, and says so where it is not the
 })
 
 test('a store is reached by TLS, and only if its certificate is one that is trusted', async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-etcd-ca-'))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const folder = folderForTest('etcd-ca')
   const certificate = makePrivateCa(folder)
   const server = await EtcdServer.start({ certificate })
   onTestFinished(() => server.stop())

@@ -21,7 +21,7 @@ import {
   whoAnswers,
 } from '../support/etcd-store.ts'
 import { eventually } from '../support/eventually.ts'
-import { desk } from '../unit/support/desk.ts'
+import { cliBench } from '../unit/support/cli-bench.ts'
 import { signalTo } from '../support/signal.ts'
 
 const server = await EtcdServer.start()
@@ -356,7 +356,7 @@ describe('what makes no sense', () => {
     const locks = await createLocks({ driver: etcd(server.url, { prefix: freshPrefix() }), logger })
     onTestFinished(() => locks.close())
     expect(said).toEqual(fault === undefined ? [] : [fault])
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('doctor', '--store', server.url)).toBe(0)
     const reads = shown.output.split('\n').filter((line) => line.startsWith('WARN'))
     expect(reads).toEqual(fault === undefined ? [] : [`WARN  ${fault}`])

@@ -4,6 +4,7 @@ import { forTask, type Mirror } from '../../src/drivers/github/driver.ts'
 import { claimIn } from '../../src/drivers/github/protocol/claim-comment.ts'
 import { documentIn } from '../../src/drivers/github/protocol/comment-text.ts'
 import { Scene, startsAt } from '../support/github/scene.ts'
+import { aborted } from '../support/aborted.ts'
 
 let scene: Scene
 beforeEach(() => {
@@ -155,7 +156,7 @@ test('a mirror that is shared keeps what the next holder wrote, when the last on
   const number = scene.fake.openIssue('Fix it', 'a-person')
   const lease = await scene.run(first.locks.acquire(issue(number)))
   await scene.run(second.locks.acquire(issue(number), { onConflict: 'force' }))
-  await scene.run(new Promise((resolve) => lease.signal.addEventListener('abort', resolve)))
+  await scene.run(aborted(lease.signal))
   await scene.world.pass(50)
   expect(await scene.run(first.driver.status(number))).toMatchObject({ by: 'second', from: 'mirror' })
 })

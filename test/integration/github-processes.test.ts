@@ -1,6 +1,4 @@
 // On a GitHub of our own with faults, and without them on the repository of GITHUB_REPO, if it is set.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
@@ -9,6 +7,7 @@ import { seededRandom } from '../../src/testing/random.ts'
 import { Child } from '../support/child.ts'
 import { GithubServer } from '../support/github/github-server.ts'
 import { OpenApi } from '../support/github/openapi.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 interface Arena {
   readonly url: string
@@ -27,12 +26,11 @@ const generous = { requestsPerHour: 1e9, pointsPerMinute: 1e9, createdPerMinute:
 let folder: string
 let children: Child[]
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'leasehold-github-'))
+  folder = folderForTest('github')
   children = []
 })
 afterEach(async () => {
   await Promise.all(children.map((child) => child.kill()))
-  rmSync(folder, { recursive: true, force: true })
 })
 
 function start(index: number, arena: Arena): void {

@@ -1,11 +1,11 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
 import { connect } from '../../src/api/connect.ts'
 import { github, type GithubOptions } from '../../src/drivers/github/driver.ts'
 import { GithubServer } from '../support/github/github-server.ts'
 import { OpenApi } from '../support/github/openapi.ts'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 const openapi = new OpenApi()
 
@@ -21,12 +21,12 @@ describe('a github: URL', () => {
   let folder: string
   beforeAll(async () => {
     server = await enterprise()
-    folder = mkdtempSync(path.join(tmpdir(), 'leasehold-gh-'))
+    folder = makeFolder('gh')
   })
   afterAll(async () => {
     await server.stop()
     expect(server.github.complaints).toEqual([])
-    rmSync(folder, { recursive: true, force: true })
+    removeFolder(folder)
   })
   afterEach(() => vi.unstubAllEnvs())
 

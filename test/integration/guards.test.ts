@@ -1,6 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Cluster } from 'ioredis'
@@ -15,19 +14,19 @@ import { MongoServer } from '../support/mongo-server.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisCluster } from '../support/redis-cluster.ts'
 import { RedisServer } from '../support/redis-server.ts'
+import { folderForFile } from '../support/test-folder.ts'
 
 // Each guard is proven by the thing it is there for: a process that holds a lock, is stopped past its lease (SIGSTOP)
 // right after it has looked at the lease, and writes when it goes on. Without the guard its write must do harm, or the
 // proof proves nothing.
 
-const folder = mkdtempSync(join(tmpdir(), 'leasehold-guards-'))
+const folder = folderForFile('guards')
 const url = `sqlite:${join(folder, 'locks.sqlite')}`
 const ends: (() => unknown)[] = []
 countFalls()
 
 afterAll(async () => {
   for (const end of ends.toReversed()) await end()
-  rmSync(folder, { recursive: true })
 })
 
 /** Brings up what a counter needs; gives its place, fresh for each use. */

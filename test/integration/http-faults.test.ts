@@ -1,7 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type RequestListener, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
@@ -16,6 +13,8 @@ import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import { overFetch, overNode } from '../support/transports.ts'
+import { folderForTest } from '../support/test-folder.ts'
+import { listen, closeServer } from '../support/loopback.ts'
 
 describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
   async function start(options: Partial<ServeOptions> = {}): Promise<LeaseholdServer> {
@@ -106,8 +105,7 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
     })
 
     test('in front of sqlite finds the leases of its clients, held or waiting', async () => {
-      const directory = mkdtempSync(path.join(tmpdir(), 'leasehold-http-'))
-      onTestFinished(() => rmSync(directory, { recursive: true, force: true }))
+      const directory = folderForTest('http')
       const store = `sqlite:${path.join(directory, 'locks.sqlite')}`
       const port = await freePort()
       const first = await start({ store, port })
@@ -467,12 +465,9 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
 
   async function listening(handler: RequestListener): Promise<number> {
     const server = createServer(handler)
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    onTestFinished(() => {
-      server.closeAllConnections()
-      return new Promise((resolve) => server.close(() => resolve()))
-    })
-    return (server.address() as AddressInfo).port
+    const port = await listen(server)
+    onTestFinished(() => closeServer(server))
+    return port
   }
 
   /** A driver on a server that is a real one until requests come: those it answers like this. */

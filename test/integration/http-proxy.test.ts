@@ -1,5 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { LockDriver, Notification } from '../../src/core/contract/driver.ts'
@@ -16,6 +15,7 @@ import { Nginx } from '../support/nginx.ts'
 import { makePrivateCa } from '../support/private-ca.ts'
 import { startServer } from '../support/started-server.ts'
 import { overFetch } from '../support/transports.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 const token = 'secret-of-all-0123456789'
 const tokens: readonly TokenOptions[] = [{ name: 'all', token, namespaces: '*', rights: ['lock', 'read', 'evict'] }]
@@ -65,8 +65,7 @@ const ways: Record<string, () => Promise<HttpOptions>> = {
     return { url: `http://127.0.0.1:${port}/locks` }
   },
   async 'that is configured as docs/server.md shows'() {
-    const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-tls-'))
-    onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+    const folder = folderForTest('tls')
     const { url } = await startServer({ tokens, routes: dashboard() })
     const { port } = await nginx((own) => documented(own, Number(new URL(url).port), folder))
     return { url: `https://localhost:${port}`, ca: readFileSync(path.join(folder, 'ca.crt')) }

@@ -1,5 +1,3 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import { memory } from '../../src/drivers/memory/driver.ts'
@@ -7,6 +5,7 @@ import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 import { compareWithModel, conformance, type Harness } from '../../src/testing/index.ts'
 import { servedBench } from '../support/served-store.ts'
 import { overFetch, overNode, type NamedTransport } from '../support/transports.ts'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 let stores = 0
 
@@ -39,7 +38,7 @@ function overMemory(transport: NamedTransport): Harness {
 const overSqlite: Harness = {
   async open() {
     const { clock, advance } = benchClock()
-    const directory = mkdtempSync(path.join(tmpdir(), 'leasehold-http-'))
+    const directory = makeFolder('http')
     let file = 1
     return servedBench({
       make: () => sqlite({ file: path.join(directory, `${file}.sqlite`), forOthers: true, environment: { clock } }),
@@ -48,7 +47,7 @@ const overSqlite: Harness = {
       async empty() {
         file += 1
       },
-      discard: () => rmSync(directory, { recursive: true, force: true }),
+      discard: () => removeFolder(directory),
     })
   },
 }

@@ -1,7 +1,6 @@
 /** Nothing survives `close()`: no descriptor, socket, timer, thread, child, listener or file, whatever happened before. */
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { readdirSync } from 'node:fs'
 import { isBuiltin } from 'node:module'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { memory } from '../../src/drivers/memory/driver.ts'
@@ -11,8 +10,9 @@ import { EtcdServer } from '../support/etcd-server.ts'
 import { GithubServer } from '../support/github/github-server.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
+import { folderForFile } from '../support/test-folder.ts'
 
-const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-lifetimes-'))
+const folder = folderForFile('lifetimes')
 const [redis, postgres, etcd, github, server] = await Promise.all([
   RedisServer.start(),
   PostgresServer.start(),
@@ -23,7 +23,6 @@ const [redis, postgres, etcd, github, server] = await Promise.all([
 github.github.user('someone', 'write', 'secret')
 afterAll(async () => {
   await Promise.all([redis.stop(), postgres.stop(), etcd.stop(), github.stop(), server.close()])
-  rmSync(folder, { recursive: true, force: true })
 })
 
 /** There the binding closes its descriptors late: `sqlite-binding` shows how many there can be. */

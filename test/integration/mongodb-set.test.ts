@@ -6,7 +6,7 @@ import type { Claim, LockDriver, ClaimStatus } from '../../src/core/contract/dri
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb/driver.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
 import { conformance } from '../../src/testing/index.ts'
-import { claim, claimOf, release, renew } from '../support/claims.ts'
+import { claim, claimOf, release, renew, fenceOf, untilAnswered } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { clientOf, withinSeconds } from '../support/mongo-client.ts'
 import { mongoHarness } from '../support/mongo-harness.ts'
@@ -44,17 +44,6 @@ async function locksOn(driver: LockDriver): Promise<Locks> {
   return locks
 }
 
-/** The answer, once one comes. */
-function answer(ask: () => Promise<ClaimStatus>): Promise<ClaimStatus> {
-  const known = (status: ClaimStatus): ClaimStatus | false => status.state !== 'unknown' && status
-  return eventually(() => ask().then(known, () => false), 'an answer', 60_000)
-}
-
-function fenceOf(status: ClaimStatus): number {
-  expect(status).toMatchObject({ state: 'held' })
-  return (status as Extract<ClaimStatus, { state: 'held' }>).fence
-}
-
 describe('closing', { retry }, () => {
   const makers = [
     ['a URL', (url: string): MongoSource => url],
@@ -75,9 +64,9 @@ describe('closing', { retry }, () => {
     const url = `mongodb://127.0.0.1:${proxy.port}/?directConnection=true&${polling}&heartbeatFrequencyMS=30000`
     const driver = await open({ collection: 'closing' }, make(url))
     cleanups.push(async () => proxy.resume())
-    await answer(() => claim(driver, claimOf('a')))
+    await untilAnswered(() => claim(driver, claimOf('a')), 60_000)
     const waiting = claimOf('a')
-    await answer(() => claim(driver, waiting))
+    await untilAnswered(() => claim(driver, waiting), 60_000)
     proxy.pause()
     await driver.close()
   })
@@ -162,7 +151,7 @@ test(
     expect(await renewal).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'no-answer' } })
     await eventually(() => lease.signal.aborted, 'the end of the lease')
     // Another is elected, and knows of the locks.
-    expect(fenceOf(await answer(() => renew(driver, held)))).toBe(fence)
+    expect(fenceOf(await untilAnswered(() => renew(driver, held), 60_000))).toBe(fence)
     const next = await locks.acquire('lost', { ttl: 10_000, wait: '60s' })
     expect(next.fence).toBeGreaterThan(lease.fence)
     await next.release()
@@ -234,7 +223,7 @@ describe('the set', { retry }, () => {
     expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
     for (const server of others) server.thaw()
     const next = claimOf('a')
-    await eventually(async () => (await answer(() => claim(driver, next))).state === 'held', 'the lock')
+    await eventually(async () => (await untilAnswered(() => claim(driver, next), 60_000)).state === 'held', 'the lock')
     await release(driver, next)
   })
 })

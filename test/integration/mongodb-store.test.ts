@@ -1,10 +1,10 @@
 import { Long, MongoClient, ReadConcern, type MongoClientOptions } from 'mongodb'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { KeyPage, LockDriver, ClaimStatus } from '../../src/core/contract/driver.ts'
+import type { KeyPage, LockDriver } from '../../src/core/contract/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb/driver.ts'
 import { decodeMongodbDocument, type StoredKey } from '../../src/drivers/mongodb/document.ts'
 import { connect, createLocks } from '../../src/index.ts'
-import { claim, claimOf, release, renew } from '../support/claims.ts'
+import { claim, claimOf, release, renew, fenceOf, untilAnswered } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { answers, withinSeconds } from '../support/mongo-client.ts'
 import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
@@ -53,17 +53,6 @@ function watched(options: MongoClientOptions = {}): { client: MongoClient; comma
   const commands: string[] = []
   client.on('commandStarted', ({ commandName }) => commands.push(commandName))
   return { client, commands }
-}
-
-function fenceOf(status: ClaimStatus | undefined): number {
-  expect(status).toMatchObject({ state: 'held' })
-  return (status as Extract<ClaimStatus, { state: 'held' }>).fence
-}
-
-/** The answer, once one comes. */
-function answer(ask: () => Promise<ClaimStatus>): Promise<ClaimStatus> {
-  const known = (status: ClaimStatus): ClaimStatus | false => status.state !== 'unknown' && status
-  return eventually(() => ask().then(known, () => false), 'an answer', 60_000)
 }
 
 describe('one command', { retry }, () => {
@@ -338,10 +327,10 @@ describe('an answer', { retry }, () => {
       const cut = proxy.cutAfterRequest()
       const [status] = await Promise.all([claim(driver, wanted), cut])
       expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
-      const fence = fenceOf(await answer(() => claim(direct, wanted)))
+      const fence = fenceOf(await untilAnswered(() => claim(direct, wanted), 60_000))
       expect(fence).toBeGreaterThan(fenceMax)
       fenceMax = fence
-      expect(await answer(() => release(direct, wanted))).toMatchObject({ state: 'absent' })
+      expect(await untilAnswered(() => release(direct, wanted), 60_000)).toMatchObject({ state: 'absent' })
     }
     expect(await eventually(() => direct.list({}).catch(() => undefined), 'the list')).toMatchObject({ keys: [] })
   })

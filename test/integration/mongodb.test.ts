@@ -1,10 +1,10 @@
-import { MongoClient as MongoClient6 } from 'mongodb-6'
 import { setTimeout as pause } from 'node:timers/promises'
+import { MongoClient as MongoClient6 } from 'mongodb-6'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { LockDriver, ClaimStatus } from '../../src/core/contract/driver.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb/driver.ts'
 import { compareWithModel, conformance } from '../../src/testing/index.ts'
-import { claim, claimOf, release, renew } from '../support/claims.ts'
+import { claim, claimOf, release, renew, fenceOf } from '../support/claims.ts'
 import { answers, clientOf } from '../support/mongo-client.ts'
 import { mongoHarness } from '../support/mongo-harness.ts'
 import { afterReading } from '../support/mongo-reading.ts'
@@ -53,11 +53,6 @@ async function open(
   cleanups.push(() => driver.close())
   await driver.open()
   return driver
-}
-
-function fenceOf(status: ClaimStatus): number {
-  expect(status).toMatchObject({ state: 'held' })
-  return (status as Extract<ClaimStatus, { state: 'held' }>).fence
 }
 
 describe('a release', { retry: againIfItFell }, () => {

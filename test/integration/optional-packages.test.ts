@@ -1,18 +1,18 @@
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 /** Outside of this repository: nothing is found in its node_modules. */
 let folder = ''
 beforeAll(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'leasehold-packages-'))
+  folder = makeFolder('packages')
   cpSync('dist', path.join(folder, 'dist'), { recursive: true })
   writeFileSync(path.join(folder, 'package.json'), '{ "type": "module" }')
 })
-afterAll(() => rmSync(folder, { recursive: true }))
+afterAll(() => removeFolder(folder))
 
 /** What `connect` says to a URL when these packages, each with its code, are installed and no others. */
 async function refusal(

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { Client, Pool } from 'pg'
 import postgresJs from 'postgres'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -13,14 +12,14 @@ import { advisoryKey } from '../../src/drivers/postgres-advisory/key.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { PgBouncer } from '../support/pgbouncer.ts'
-import { PostgresServer } from '../support/postgres-server.ts'
+import { PostgresServer, freshSchema } from '../support/postgres-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 
 // Few locks fit into such a server's memory.
 const server = await PostgresServer.start({ settings: { max_connections: 12, max_locks_per_transaction: 10 } })
 afterAll(() => server.destroy())
 
-const schema = `advisory_${randomBytes(6).toString('hex')}`
+const schema = freshSchema('advisory')
 const ttlMs = 5000
 
 async function open(options: PostgresAdvisoryOptions = {}, source: PostgresSource = server.url): Promise<LockDriver> {
@@ -173,7 +172,7 @@ describe('the server', () => {
   })
 
   test('loses the schema under an open session: it is made anew, what is held stays, fences grow', async () => {
-    const name = `dropped_${randomBytes(6).toString('hex')}`
+    const name = freshSchema('dropped')
     const [driver, other] = [await open({ schema: name }), await open({ schema: name })]
     const [kept, again] = [wish('kept'), wish('again')]
     const { fence } = (await claim(driver, kept)) as { fence: number }

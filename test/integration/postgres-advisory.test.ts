@@ -1,10 +1,9 @@
-import { randomBytes } from 'node:crypto'
 import { afterAll, expect, test } from 'vitest'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { conformance, type Harness } from '../../src/testing/index.ts'
 import { claimOf } from '../support/claims.ts'
 import { opened } from '../support/opened.ts'
-import { PostgresServer } from '../support/postgres-server.ts'
+import { PostgresServer, freshSchema } from '../support/postgres-server.ts'
 import { realTimeBench } from '../support/real-time-bench.ts'
 
 const server = await PostgresServer.start()
@@ -15,7 +14,7 @@ const harness: Harness = {
   tickMs: 1000,
   toleranceMs: 490,
   async open() {
-    const schema = `bench_${randomBytes(6).toString('hex')}`
+    const schema = freshSchema('bench')
     return realTimeBench(
       () => postgresAdvisory(server.url, { schema }),
       () => server.sql(`drop schema ${schema} cascade`),

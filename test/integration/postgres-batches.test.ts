@@ -3,19 +3,13 @@ import { afterAll, describe, expect, test } from 'vitest'
 import type { Claim, LockDriver, Request, Notification } from '../../src/core/contract/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
-import { claim, claimOf, release, renew } from '../support/claims.ts'
+import { claim, claimOf, release, renew, claiming } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { opened } from '../support/opened.ts'
-import { PostgresServer } from '../support/postgres-server.ts'
+import { PostgresServer, freshSchema } from '../support/postgres-server.ts'
 
 const server = await PostgresServer.start()
 afterAll(() => server.destroy())
-
-function freshSchema(): string {
-  return `batches_${randomBytes(6).toString('hex')}`
-}
-
-const wanting = (wanted: Claim): Request => ({ op: 'claim', claim: wanted })
 
 async function deadlocks(): Promise<number> {
   const [row] = await server.sql('select deadlocks::integer from pg_stat_database where datname = current_database()')
@@ -30,16 +24,16 @@ async function sessions(): Promise<number> {
 
 describe('batches over keys that nobody used before', () => {
   test('never wait for each other in a cycle, whatever they ask and in whatever order', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('batches')
     const drivers = await Promise.all([1, 2, 3, 4].map(() => opened(postgres(server.url, { schema, listen: false }))))
     const before = await deadlocks()
     for (let round = 0; round < 40; round += 1) {
       const keys = Array.from({ length: 60 }, (_, index) => `${round}-${String(index).padStart(2, '0')}`)
       // The last ones are there already: whoever locks those first and makes the others then is in the way of everybody.
-      await drivers[0]?.send(keys.slice(40).map((key) => wanting(claimOf(key, { ttlMs: 1 }))))
+      await drivers[0]?.send(keys.slice(40).map((key) => claiming(claimOf(key, { ttlMs: 1 }))))
       const batches = drivers.map((driver, place) => {
         const renewal: Request = { op: 'renew', key: keys[59] ?? '', id: 'nobody', ttlMs: 60_000 }
-        const claims = keys.map((key) => wanting(claimOf(key)))
+        const claims = keys.map((key) => claiming(claimOf(key)))
         return driver.send(place % 2 === 0 ? claims : [renewal, ...claims.toReversed()])
       })
       await Promise.all(batches)
@@ -54,26 +48,26 @@ describe('batches over keys that nobody used before', () => {
 describe('a request that the server refuses', () => {
   const long = randomBytes(10_000).toString('hex')
   const hostile: readonly [string, (id: string) => Request][] = [
-    ['a key with a NUL', () => wanting(claimOf('m\u0000'))],
-    ['a key that is no text', () => wanting(claimOf('m\ud800'))],
-    ['a key too long for an index', () => wanting(claimOf(`m${long}`))],
-    ['an id with a NUL', () => wanting(claimOf('m', { id: 'm\u0000' }))],
-    ['a ttl beyond all numbers', () => wanting(claimOf('m', { ttlMs: 2 ** 63 }))],
+    ['a key with a NUL', () => claiming(claimOf('m\u0000'))],
+    ['a key that is no text', () => claiming(claimOf('m\ud800'))],
+    ['a key too long for an index', () => claiming(claimOf(`m${long}`))],
+    ['an id with a NUL', () => claiming(claimOf('m', { id: 'm\u0000' }))],
+    ['a ttl beyond all numbers', () => claiming(claimOf('m', { ttlMs: 2 ** 63 }))],
     ['a floor beyond all numbers', (id) => ({ op: 'renew', key: 'mine', id, ttlMs: 60_000, fenceFloor: 1e30 })],
     ['a reason with a NUL', () => ({ op: 'evict', key: 'mine', fence: 1, reason: '\u0000' })],
-    ['a key whose record cannot be read', () => wanting(claimOf('spoilt'))],
+    ['a key whose record cannot be read', () => claiming(claimOf('spoilt'))],
   ]
   // Keys on both sides of the hostile ones.
   const bystanders = (): Claim[] => ['a', 'b', 'c', 'd', 'e', 'v', 'w', 'x', 'y', 'z'].map((key) => claimOf(key))
 
   test.each(hostile)('fails alone: %s', async (_, make) => {
-    const schema = freshSchema()
+    const schema = freshSchema('batches')
     const driver = await opened(postgres(server.url, { schema, listen: false }))
     const [mine, spoilt] = [claimOf('mine'), claimOf('spoilt')]
-    await driver.send([wanting(mine), wanting(spoilt)])
+    await driver.send([claiming(mine), claiming(spoilt)])
     await server.sql(`update ${schema}.keys set id = null, ended = '{"until": "for ever"}' where key = 'spoilt'`)
     const claims = bystanders()
-    const requests = claims.map(wanting)
+    const requests = claims.map(claiming)
     const statuses = await driver.send([...requests.slice(0, 5), make(mine.id), ...requests.slice(5)])
     expect(statuses.toSpliced(5, 1).map(({ state }) => state)).toEqual(claims.map(() => 'held'))
     expect(statuses[5]).toMatchObject({ state: 'unknown', error: { code: expect.any(String) as string } })
@@ -83,26 +77,26 @@ describe('a request that the server refuses', () => {
   })
 
   test('leaves others the order in which they asked for one key', async () => {
-    const driver = await opened(postgres(server.url, { schema: freshSchema(), listen: false }))
+    const driver = await opened(postgres(server.url, { schema: freshSchema('batches'), listen: false }))
     const [first, second] = [claimOf('a'), claimOf('a', { wait: false })]
     const statuses = await driver.send([
-      wanting(first),
+      claiming(first),
       { op: 'release', key: 'a', id: first.id },
-      wanting(second),
-      wanting(claimOf('b\u0000')),
+      claiming(second),
+      claiming(claimOf('b\u0000')),
       { op: 'release', key: 'a', id: second.id },
     ])
     expect(statuses.map(({ state }) => state)).toEqual(['held', 'absent', 'held', 'unknown', 'absent'])
   })
 
   test('fails alone among advisory locks too', async () => {
-    const driver = await opened(postgresAdvisory(server.url, { schema: freshSchema() }))
+    const driver = await opened(postgresAdvisory(server.url, { schema: freshSchema('batches') }))
     const mine = claimOf('mine', { wait: false, ttlMs: 20_000 })
     expect(await claim(driver, mine)).toMatchObject({ state: 'held' })
     const claims = bystanders().map((each) => ({ ...each, wait: false, ttlMs: 20_000 }))
     const requests: readonly Request[] = [
-      ...claims.map(wanting),
-      wanting(claimOf('m\u0000', { wait: false, ttlMs: 20_000 })),
+      ...claims.map(claiming),
+      claiming(claimOf('m\u0000', { wait: false, ttlMs: 20_000 })),
       { op: 'renew', key: 'mine', id: mine.id, ttlMs: 20_000, fenceFloor: 1e30 },
     ]
     const statuses = await driver.send(requests)
@@ -113,24 +107,24 @@ describe('a request that the server refuses', () => {
 })
 
 test('two that share are lifted to one fence, and nobody of their batch is harmed', async () => {
-  const driver = await opened(postgres(server.url, { schema: freshSchema(), listen: false }))
+  const driver = await opened(postgres(server.url, { schema: freshSchema('batches'), listen: false }))
   const [one, other] = [claimOf('a', { mode: 'shared' }), claimOf('a', { mode: 'shared' })]
   await claim(driver, one)
   const { fence } = (await claim(driver, other)) as { fence: number }
   const floor = fence + 1_000_000
   const lifted = ({ key, id, ttlMs }: Claim): Request => ({ op: 'renew', key, id, ttlMs, fenceFloor: floor })
-  const statuses = await driver.send([lifted(one), lifted(other), wanting(claimOf('b'))])
+  const statuses = await driver.send([lifted(one), lifted(other), claiming(claimOf('b'))])
   expect(statuses).toMatchObject([{ state: 'held', fence: floor }, { state: 'held', fence: floor }, { state: 'held' }])
 })
 
 test('an unreadable runner in the tables costs nobody an answer', async () => {
-  const schema = freshSchema()
+  const schema = freshSchema('batches')
   const driver = await opened(postgres(server.url, { schema, listen: false }))
   await claim(driver, claimOf('a', { ttlMs: 1, graceMs: 0 }))
   await claim(driver, claimOf('b'))
   await server.sql(`update ${schema}.keys set runner = 'no JSON'`)
   const statuses = await eventually(async () => {
-    const sent = await driver.send([wanting(claimOf('a')), wanting(claimOf('c'))])
+    const sent = await driver.send([claiming(claimOf('a')), claiming(claimOf('c'))])
     return sent[0]?.state === 'held' && sent
   }, 'the lock')
   expect(statuses).toMatchObject([{ state: 'held', after: { runner: { id: 'unreadable' } } }, { state: 'held' }])
@@ -146,7 +140,7 @@ describe('a notification', () => {
   }
 
   test('that would be too long only tells the claim to poll, and harms nobody', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('batches')
     const [driver, waiter] = [
       await opened(postgres(server.url, { schema })),
       await opened(postgres(server.url, { schema })),
@@ -158,7 +152,7 @@ describe('a notification', () => {
     const { key } = held
     const { fence } = (await claim(driver, held)) as { fence: number }
     await claim(waiter, waiting)
-    const statuses = await driver.send([wanting(claimOf('a')), { op: 'evict', key, fence, reason: 'by design' }])
+    const statuses = await driver.send([claiming(claimOf('a')), { op: 'evict', key, fence, reason: 'by design' }])
     expect(statuses).toMatchObject([{ state: 'held' }, { state: 'absent', reason: 'evicted' }])
     await eventually(
       () => received.some(([id, notification]) => id === waiting.id && notification === 'poll'),
@@ -168,7 +162,7 @@ describe('a notification', () => {
   })
 
   test('for which the server has no room costs no grant: claims are carried out without, and waiters poll', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('batches')
     // What a server says whose queue of 8 GB is full, by a function in front of its own. See `max_notify_queue_pages` for a real one.
     await server.sql(`
       create schema full_queue;
@@ -183,7 +177,7 @@ describe('a notification', () => {
     const [held, waiting] = [claimOf('a'), claimOf('a')]
     await claim(driver, held)
     await claim(waiter, waiting)
-    const statuses = await driver.send([{ op: 'release', key: 'a', id: held.id }, wanting(claimOf('b'))])
+    const statuses = await driver.send([{ op: 'release', key: 'a', id: held.id }, claiming(claimOf('b'))])
     expect(statuses).toMatchObject([{ state: 'absent', reason: 'released' }, { state: 'held' }])
     expect(await renew(waiter, waiting)).toMatchObject({ state: 'held' })
     // So is a single claim; and the driver, which hears nothing, reports gaps.

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Client, Pool } from 'pg'
 import postgresJs from 'postgres'
@@ -9,7 +8,7 @@ import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { claim, claimOf } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { opened } from '../support/opened.ts'
-import { PostgresServer } from '../support/postgres-server.ts'
+import { PostgresServer, freshSchema } from '../support/postgres-server.ts'
 
 const server = await PostgresServer.start()
 afterAll(() => server.destroy())
@@ -39,7 +38,7 @@ const sources: Record<string, () => Promise<PostgresSource>> = {
 
 describe.each(Object.entries(sources))('%s', (_name, source) => {
   test('carries locks, their queue and the call to the next in line', async () => {
-    const schema = `clients_${randomBytes(6).toString('hex')}`
+    const schema = freshSchema('clients')
     const driver = postgres(await source(), { schema })
     const locks = await createLocks({ driver })
     onTestFinished(() => locks.close())

@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import { Client, Pool } from 'pg'
 import postgresJs from 'postgres'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -9,13 +9,13 @@ import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { opened } from '../support/opened.ts'
-import { PostgresServer } from '../support/postgres-server.ts'
+import { PostgresServer, freshSchema } from '../support/postgres-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 
 const server = await PostgresServer.start({ settings: { max_wal_senders: 4 } })
 afterAll(() => server.destroy())
 
-const schema = `connections_${randomBytes(6).toString('hex')}`
+const schema = freshSchema('connections')
 
 /** A way to the server on which connections can be counted and silenced. */
 async function wayTo({ port }: { readonly port: number }): Promise<{ proxy: TcpProxy; url: string }> {
@@ -171,7 +171,7 @@ test.each([1, 2])(
     onTestFinished(() => locks.close())
     const lease = await locks.acquire(`silent-${max}`, { ttl: 4000 })
     proxy.silence()
-    await new Promise((resolve) => setTimeout(resolve, 8000))
+    await pause(8000)
     expect(lease.held).toBe(true)
     const other = await locks.acquire('another', { wait: 2000 })
     await Promise.all([lease.release(), other.release()])

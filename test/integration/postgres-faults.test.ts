@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Locks } from '../../src/index.ts'
@@ -13,17 +12,12 @@ import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { Child } from '../support/child.ts'
 import { eventually } from '../support/eventually.ts'
 import { PgBouncer } from '../support/pgbouncer.ts'
-import { PostgresServer } from '../support/postgres-server.ts'
+import { PostgresServer, freshSchema } from '../support/postgres-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
 import { locksOn, opened } from '../support/opened.ts'
 
 const server = await PostgresServer.start({ settings: { max_connections: 60, max_wal_senders: 4 } })
 afterAll(() => server.destroy())
-
-/** A schema that nobody else uses. */
-function freshSchema(): string {
-  return `faults_${randomBytes(6).toString('hex')}`
-}
 
 async function open(schema: string, options: PostgresOptions = {}, source: PostgresSource = server.url) {
   return opened(postgres(source, { schema, ...options }))
@@ -37,7 +31,7 @@ async function proxied(): Promise<{ proxy: TcpProxy; url: string }> {
 
 describe('the server', () => {
   test('restarts: what was held is held, by the same fence, through the same driver', async () => {
-    const driver = await open(freshSchema())
+    const driver = await open(freshSchema('faults'))
     const held = claimOf('a')
     const before = await claim(driver, held)
     const waiting = claimOf('a')
@@ -53,7 +47,7 @@ describe('the server', () => {
   test('crashes: all that was answered is as it was', async () => {
     const durable = await PostgresServer.start({ durable: true })
     onTestFinished(() => durable.destroy())
-    const driver = await open(freshSchema(), { listen: false }, durable.url)
+    const driver = await open(freshSchema('faults'), { listen: false }, durable.url)
     const held = claimOf('a')
     const { fence } = (await claim(driver, held)) as { fence: number }
     const gone = claimOf('b')
@@ -66,7 +60,7 @@ describe('the server', () => {
   })
 
   test('restarts with unlogged tables: what was held is held', async () => {
-    const driver = await open(freshSchema(), { unlogged: true, listen: false })
+    const driver = await open(freshSchema('faults'), { unlogged: true, listen: false })
     const held = claimOf('a')
     const { fence } = (await claim(driver, held)) as { fence: number }
     await server.stop('fast')
@@ -75,7 +69,7 @@ describe('the server', () => {
   })
 
   test('crashes with unlogged tables: they come back empty, and fences go on growing', async () => {
-    const driver = await open(freshSchema(), { unlogged: true })
+    const driver = await open(freshSchema('faults'), { unlogged: true })
     const held = claimOf('a')
     const { fence } = (await claim(driver, held)) as { fence: number }
     await server.stop('immediate')
@@ -87,7 +81,7 @@ describe('the server', () => {
   })
 
   test('loses a schema that somebody dropped: it is made anew', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const driver = await open(schema)
     await claim(driver, claimOf('a'))
     await server.sql(`drop schema ${schema} cascade`)
@@ -95,7 +89,7 @@ describe('the server', () => {
   })
 
   test('takes no more connections: busy, and later it works', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const strangers: Client[] = []
     const crowd = async (): Promise<void> => {
       for (;;) {
@@ -131,7 +125,7 @@ describe('the server', () => {
   })
 
   test('is a standby: read-only is what is told', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     await open(schema)
     const standby = await server.startStandby()
     onTestFinished(() => standby.destroy())
@@ -165,7 +159,7 @@ const renews = (lease: { renew(): Promise<void> }): Promise<boolean> =>
 
 describe('a session', () => {
   test('that is terminated under its holder costs nothing: the lease lives on', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const locks = await locksOn(await open(schema))
     const lease = await locks.acquire('a', { ttl: '30s' })
     await terminateAll()
@@ -176,7 +170,7 @@ describe('a session', () => {
   })
 
   test('that listened is terminated: the waiter is called all the same', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const driver = await open(schema)
     const holder = await locksOn(driver)
     const waiter = await locksOn(await open(schema))
@@ -184,7 +178,7 @@ describe('a session', () => {
   })
 
   test('is terminated between commit and answer, a hundred times: nothing is granted twice or left behind', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const { proxy, url } = await proxied()
     const driver = await open(schema, { poolSize: 1, listen: false }, url)
     const direct = await open(schema, { listen: false })
@@ -207,7 +201,7 @@ describe('a session', () => {
   })
 
   test('is cut after commit and before the answer: the client leaves no orphan', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const { proxy, url } = await proxied()
     const driver = await open(schema, { poolSize: 1, listen: false }, url)
     const locks = await locksOn(driver)
@@ -222,7 +216,7 @@ describe('a session', () => {
   })
 
   test('that does not answer is given up in time, and the outcome is unknown', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const { proxy, url } = await proxied()
     const driver = await open(schema, { poolSize: 1, listen: false, sendTimeoutMs: 1500 }, url)
     await driver.list({})
@@ -236,7 +230,7 @@ describe('a session', () => {
 
 describe('sessions that fall silent', () => {
   test('are given up in time to renew by another: the lease lives on', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const { proxy, url } = await proxied()
     const driver = await open(schema, { listen: false, sendTimeoutMs: 20_000 }, url)
     const locks = await locksOn(driver)
@@ -256,7 +250,7 @@ describe('sessions that fall silent', () => {
 
 describe('a database that is far away', () => {
   test('grants what is asked for together with renewals of leases too short for that distance', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const { proxy, url } = await proxied()
     const driver = await open(schema, { listen: false }, url)
     const locks = await locksOn(driver)
@@ -283,7 +277,7 @@ describe('a database that is far away', () => {
 
 describe('a statement', () => {
   test('that takes longer than statement_timeout is busy, and leaves nothing', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     await claim(await open(schema), claimOf('a', { ttlMs: 1 }))
     const url = `${server.url}?options=${encodeURIComponent('-c statement_timeout=1000')}`
     const driver = await open(schema, { listen: false, sendTimeoutMs: 6000 }, url)
@@ -295,7 +289,7 @@ describe('a statement', () => {
   })
 
   test('that waits for a stranger for too long is unknown, in bounded time', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const driver = await open(schema, { listen: false, sendTimeoutMs: 1500 })
     await claim(driver, claimOf('a', { ttlMs: 1 }))
     const stranger = await blocking(schema)
@@ -304,7 +298,7 @@ describe('a statement', () => {
   })
 
   test('that fails to serialize is sent again: every claim of a crowd is answered', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     await open(schema)
     const url = `${server.url}?options=${encodeURIComponent('-c default_transaction_isolation=serializable')}`
     const drivers = await Promise.all([1, 2, 3, 4].map(() => open(schema, { listen: false }, url)))
@@ -315,7 +309,7 @@ describe('a statement', () => {
   })
 
   test('that sees only what was there when it began is sent again: nobody waits for a lock that has been let go', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const direct = await open(schema, { listen: false })
     const shared = claimOf('a', { mode: 'shared' })
     await claim(direct, shared)
@@ -334,7 +328,7 @@ describe('a statement', () => {
   })
 
   test('never waits for another in a cycle: batches that want each other’s keys all end', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const [one, other] = [await open(schema), await open(schema)]
     const rounds = async (driver: LockDriver, first: string, second: string): Promise<void> => {
       for (let round = 0; round < 60; round += 1) {
@@ -351,7 +345,7 @@ describe('a statement', () => {
 
 describe('opening', () => {
   test('by twenty processes at once makes one schema that all can use', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const at = Date.now() + 3000
     const url = `${server.url}?schema=${schema}&poolSize=1`
     const children = Array.from({ length: 20 }, () => new Child('postgres-open', [url, String(at)]))
@@ -362,7 +356,7 @@ describe('opening', () => {
   })
 
   test('needs no rights to make anything where the DDL has been run before', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const user = `user_${schema}`
     await server.sql(postgresSchema({ schema }))
     await server.sql(`
@@ -377,7 +371,7 @@ describe('opening', () => {
   })
 
   test('refuses tables of a newer Leasehold', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     await server.sql(postgresSchema({ schema }))
     await server.sql(`update ${schema}.format set tables = 2`)
     await expect(open(schema)).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'foreign' })
@@ -386,7 +380,7 @@ describe('opening', () => {
 
 describe('a transaction pooler', () => {
   test('is noticed: waiters poll, and nothing is lost', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const bouncer = await PgBouncer.start(server.port, 'transaction')
     onTestFinished(() => bouncer.stop())
     const [first, second] = await Promise.all([1, 2].map(async () => locksOn(await open(schema, {}, bouncer.url))))
@@ -408,7 +402,7 @@ describe('a transaction pooler', () => {
   })
 
   test('hands a lock over in well under a second', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const bouncer = await PgBouncer.start(server.port, 'transaction')
     onTestFinished(() => bouncer.stop())
     const driver = await open(schema, {}, bouncer.url)
@@ -438,7 +432,7 @@ async function handOverMs(
 
 describe('time and room', () => {
   test('a thousand waiters share a pool of two, each is served in its turn', async () => {
-    const locks = await locksOn(await open(freshSchema(), { poolSize: 2 }))
+    const locks = await locksOn(await open(freshSchema('faults'), { poolSize: 2 }))
     const order: number[] = []
     const first = await locks.acquire('a', { ttl: '110s' })
     const waiting = Array.from({ length: 1000 }, async (_, index) => {
@@ -452,7 +446,7 @@ describe('time and room', () => {
   })
 
   test('a clock set back does not stretch a lease beyond its ttl', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const driver = await open(schema)
     await movableClock(schema)
     await claim(driver, claimOf('a', { ttlMs: 10_000 }))
@@ -465,7 +459,7 @@ describe('time and room', () => {
   })
 
   test('names used once take no room an hour later, and their fences still grow', async () => {
-    const schema = freshSchema()
+    const schema = freshSchema('faults')
     const driver = await open(schema)
     await movableClock(schema)
     const names = Array.from({ length: 300 }, (_, index) => claimOf(`once-${index}`))

@@ -1,20 +1,13 @@
 import { afterAll, describe, expect, test } from 'vitest'
-import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/contract/driver.ts'
+import type { Claim, LockDriver } from '../../src/core/contract/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
-import { claim, claimOf, release, renew } from '../support/claims.ts'
+import { claim, claimOf, release, renew, fenceOf, claiming } from '../support/claims.ts'
 import { opened } from '../support/opened.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 
 const server = await PostgresServer.start()
 afterAll(() => server.destroy())
-
-const wanting = (wanted: Claim): Request => ({ op: 'claim', claim: wanted })
-
-function fenceOf(status: ClaimStatus | undefined): number {
-  if (status?.state !== 'held') throw new Error(`Not held: ${JSON.stringify(status)}`)
-  return status.fence
-}
 
 /** The server's clock in microseconds. */
 async function clock(): Promise<number> {
@@ -45,7 +38,7 @@ describe('a store restored from a copy that is older than its last fences mints 
         await claim(driver, first)
         await release(driver, first)
         await restore()
-        const statuses = await driver.send([claimOf(key), claimOf(`${key}-other`)].map(wanting))
+        const statuses = await driver.send([claimOf(key), claimOf(`${key}-other`)].map(claiming))
         return fenceOf(statuses[0])
       },
     ],

@@ -1,20 +1,19 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { rmSync, statfsSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { giveToPostgres, PostgresServer } from '../support/postgres-server.ts'
+import { folderForFile } from '../support/test-folder.ts'
 
 const server = await PostgresServer.start()
-const disk = mkdtempSync(path.join(tmpdir(), 'leasehold-small-disk-'))
+const disk = folderForFile('small-disk')
 const mounted = mount()
 afterAll(async () => {
   await server.destroy()
   if (mounted) execFileSync('umount', ['-l', disk])
-  rmSync(disk, { recursive: true, force: true })
 })
 
 /** A disk of four megabytes. */

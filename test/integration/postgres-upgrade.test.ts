@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { Client } from 'pg'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import { postgres, postgresSchema } from '../../src/drivers/postgres/driver.ts'
@@ -6,14 +5,10 @@ import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { opened } from '../support/opened.ts'
-import { PostgresServer } from '../support/postgres-server.ts'
+import { PostgresServer, freshSchema } from '../support/postgres-server.ts'
 
 const server = await PostgresServer.start()
 afterAll(() => server.destroy())
-
-function freshSchema(): string {
-  return `upgrade_${randomBytes(6).toString('hex')}`
-}
 
 /** Makes a schema what an earlier revision left: types with fewer columns, functions of them, unique indexes, another table. */
 async function makeEarlier(schema: string): Promise<void> {
@@ -35,7 +30,7 @@ async function makeEarlier(schema: string): Promise<void> {
 }
 
 test('a schema of an earlier revision is brought up to date when it is opened, and keeps its locks', async () => {
-  const schema = freshSchema()
+  const schema = freshSchema('upgrade')
   const before = await opened(postgres(server.url, { schema, listen: false }))
   const [held, waiting, sharing] = [claimOf('a'), claimOf('a'), claimOf('b', { mode: 'shared' })]
   const { fence } = (await claim(before, held)) as { fence: number }
@@ -60,7 +55,7 @@ test('a schema of an earlier revision is brought up to date when it is opened, a
 })
 
 test('many who open a schema of an earlier revision at once, and one who is at work meanwhile, all get what they ask for', async () => {
-  const schema = freshSchema()
+  const schema = freshSchema('upgrade')
   const worker = await opened(postgres(server.url, { schema, listen: false }))
   const ended = new AbortController()
   const work = (async () => {
@@ -87,7 +82,7 @@ test('many who open a schema of an earlier revision at once, and one who is at w
 })
 
 test('an older version that waits while a newer one makes the schema does not put its functions in the place of newer ones', async () => {
-  const schema = freshSchema()
+  const schema = freshSchema('upgrade')
   const newer = new Client({ connectionString: server.url })
   await newer.connect()
   onTestFinished(() => newer.end())
@@ -107,7 +102,7 @@ test('an older version that waits while a newer one makes the schema does not pu
 })
 
 test('what advisory locks need is brought up to date too', async () => {
-  const schema = freshSchema()
+  const schema = freshSchema('upgrade')
   const before = postgresAdvisory(server.url, { schema })
   await before.open()
   await before.close()

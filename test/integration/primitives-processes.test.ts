@@ -1,9 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { connect, type LeaseProof, type Locks } from '../../src/index.ts'
 import { Child } from '../support/child.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 let folder: string
 let url: string
@@ -11,14 +11,13 @@ let locks: Locks
 const children: Child[] = []
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'leasehold-primitives-'))
+  folder = folderForTest('primitives')
   url = `sqlite:${join(folder, 'locks.sqlite')}`
   locks = await connect(url)
 })
 afterEach(async () => {
   await locks.close()
   await Promise.all(children.splice(0).map((child) => child.kill()))
-  rmSync(folder, { recursive: true })
 })
 
 function play(story: string, ...rest: string[]): Child {
@@ -37,7 +36,7 @@ test('a lease is handed to another process over the end of the first, and is nev
   expect(await locks.tryAcquire('a'), 'the store has seen the process end, and keeps the lease').toBeNull()
   const second = play('resume', text)
   expect(await second.line(/resumed/)).toBe(`resumed ${fence}`)
-  await new Promise((resolve) => setTimeout(resolve, 11_000))
+  await pause(11_000)
   expect((await locks.status('a')).fence, 'it is renewed past the ttl it was handed over with').toBe(fence)
   await second.kill()
   expect((await waiting).fence).toBeGreaterThan(fence)
@@ -50,7 +49,7 @@ test('a machine that dies in the middle of a run keeps the others off until atMo
   await child.kill()
   const run = () => locks.once('job', { atMost: '6s' }, () => {})
   expect(await run()).toEqual({ ran: false })
-  while (!(await run()).ran) await new Promise((resolve) => setTimeout(resolve, 50))
+  while (!(await run()).ran) await pause(50)
   expect(performance.now() - startedAt).toBeGreaterThan(6000)
 })
 

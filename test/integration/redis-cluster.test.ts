@@ -10,6 +10,7 @@ import { eventually } from '../support/eventually.ts'
 import { RedisCluster } from '../support/redis-cluster.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 import { SlotMove } from '../support/slot-move.ts'
+import { fenceOf } from '../support/claims.ts'
 
 const cluster = await RedisCluster.start()
 afterAll(() => cluster.stop())
@@ -73,11 +74,6 @@ async function release(driver: LockDriver, id: string, key: string): Promise<Cla
 
 async function renew(driver: LockDriver, claims: Record<string, string>): Promise<readonly ClaimStatus[]> {
   return driver.send(Object.entries(claims).map(([id, key]) => ({ op: 'renew', key, id, ttlMs: 60_000 })))
-}
-
-function fenceOf(status: ClaimStatus | undefined): number {
-  expect(status).toMatchObject({ state: 'held' })
-  return status?.state === 'held' ? status.fence : 0
 }
 
 const rearranged = { state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'cluster' } }

@@ -1,6 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
+import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -12,8 +10,9 @@ import { freePort, freePortPair } from '../support/free-port.ts'
 import { makePrivateCa } from '../support/private-ca.ts'
 import { RedisCluster } from '../support/redis-cluster.ts'
 import { RedisServer } from '../support/redis-server.ts'
+import { folderForFile } from '../support/test-folder.ts'
 
-const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-tls-'))
+const folder = folderForFile('tls')
 const { caFile, certificateFile, keyFile } = makePrivateCa(folder)
 const certificates = {
   'tls-cert-file': certificateFile,
@@ -29,7 +28,6 @@ const cluster = await RedisCluster.start()
 
 afterAll(async () => {
   await Promise.all([server.stop(), cluster.stop()])
-  rmSync(folder, { recursive: true })
 })
 
 const password = encodeURIComponent('p@ss')

@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -14,6 +13,8 @@ import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
 import { RedisServer, type RedisServerOptions } from '../support/redis-server.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
+import { fenceOf, untilAnswered } from '../support/claims.ts'
+import { listen } from '../support/loopback.ts'
 
 async function startServer(options: RedisServerOptions = {}): Promise<RedisServer> {
   const server = await RedisServer.start(options)
@@ -64,19 +65,6 @@ function notificationsOf(driver: LockDriver): readonly string[] {
     () => received.push('gap'),
   )
   return received
-}
-
-function fenceOf(status: ClaimStatus): number {
-  expect(status).toMatchObject({ state: 'held' })
-  return status.state === 'held' ? status.fence : 0
-}
-
-/** Asks until Redis answers again. */
-function untilAnswered(ask: () => Promise<ClaimStatus>): Promise<ClaimStatus> {
-  return eventually(async () => {
-    const status = await ask().catch((error: unknown): ClaimStatus => ({ state: 'unknown', error }))
-    return status.state !== 'unknown' && status
-  }, 'An answer of Redis')
 }
 
 describe('a Redis that is killed', () => {
@@ -382,7 +370,7 @@ describe('a Redis that refuses', () => {
 
   test('a server that is no Redis is told as such', async () => {
     const server = createServer((_request, response) => response.end('welcome'))
-    await once(server.listen(await freePort(), '127.0.0.1'), 'listening')
+    await listen(server, await freePort())
     onTestFinished(() => void server.close())
     const { port } = server.address() as AddressInfo
     await expect(openDriver(`redis://127.0.0.1:${port}`)).rejects.toMatchObject({

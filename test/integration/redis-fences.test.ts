@@ -5,7 +5,7 @@ import { afterAll, beforeEach, describe, expect, onTestFinished, test } from 'vi
 import type { Claim, LockDriver, Request, ClaimStatus } from '../../src/core/contract/driver.ts'
 import { hashTagOf } from '../../src/drivers/redis/hash-tags.ts'
 import { redis } from '../../src/drivers/redis/driver.ts'
-import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
+import { ask, claim, claimOf, release, renew, fenceOf, claiming } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { opened } from '../support/opened.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -35,15 +35,6 @@ const alike = Array.from({ length: 2000 }, (_, index) => `orders/${index}`)
 const [first = '', second = '', third = ''] = alike
 const last = alike.at(-1) ?? ''
 const tag = `leasehold:{${hashTagOf(first)}}`
-
-function fenceOf(status: ClaimStatus | undefined): number {
-  expect(status).toMatchObject({ state: 'held' })
-  return status?.state === 'held' ? status.fence : 0
-}
-
-function claiming(wanted: Claim): Request {
-  return { op: 'claim', claim: wanted }
-}
 
 function releasing({ key, id }: Claim): Request {
   return { op: 'release', key, id }

@@ -1,11 +1,11 @@
 /** The workflows of GitHub Actions, and the check before a release. */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { workflow, type Step, type Workflow } from '../deploy/workflow.ts'
 import { blocksOf } from '../docs/blocks.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 const textOf = (file: string): string => readFileSync(file, 'utf8')
 const stepsOf = (each: Workflow): Step[] => Object.values(each.jobs).flatMap(({ steps = [] }) => steps)
@@ -97,8 +97,7 @@ describe('npm run release:check', () => {
 
   /** A small checkout that can be released, as version 1.2.3. */
   function checkout(): Checkout {
-    const root = mkdtempSync(path.join(tmpdir(), 'leasehold-release-'))
-    onTestFinished(() => rmSync(root, { recursive: true }))
+    const root = folderForTest('release')
     const write = (file: string, text: string): void => {
       mkdirSync(path.dirname(path.join(root, file)), { recursive: true })
       writeFileSync(path.join(root, file), text)

@@ -1,9 +1,9 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver, ClaimStatus } from '../../src/core/contract/driver.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { redis } from '../../src/drivers/redis/driver.ts'
 import { memoryGuard } from '../../src/guards/index.ts'
-import { claim, claimOf, release, renew } from '../support/claims.ts'
+import { claim, claimOf, release, renew, fenceOf } from '../support/claims.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { ServerClock } from '../support/server-clock.ts'
@@ -35,11 +35,6 @@ async function onPostgres(): Promise<Bench> {
     clock.remove()
   })
   return { clock, open: () => opened(postgres(server.url)) }
-}
-
-function fenceOf(status: ClaimStatus): number {
-  expect(status).toMatchObject({ state: 'held' })
-  return status.state === 'held' ? status.fence : 0
 }
 
 describe.each([

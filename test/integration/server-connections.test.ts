@@ -1,15 +1,14 @@
 /** Connections that are kept: streams, and callers who do not read, say nothing or never close. */
 import { once } from 'node:events'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { connect as connectSocket } from 'node:net'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { events, text, type EventFeed, type Route } from '../../src/server/index.ts'
 import { get } from '../support/called.ts'
 import { eventually } from '../support/eventually.ts'
 import { makePrivateCa } from '../support/private-ca.ts'
 import { startServer } from '../support/started-server.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 function streamRoute(place: string, attach: EventFeed['attach']): Route {
   return { method: 'GET', path: place, right: 'read', summary: 'A test.', handle: () => events({ attach }) }
@@ -72,8 +71,7 @@ test('an answer that is not read is not kept', async () => {
 })
 
 test('a TLS handshake that does not end is cut off, as a head that does not', async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-tls-'))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const folder = folderForTest('tls')
   const { certificateFile, keyFile } = makePrivateCa(folder)
   const tls = { cert: readFileSync(certificateFile), key: readFileSync(keyFile) }
   const { url } = await startServer({ tls, limits: { headersWithinMs: 50 } })

@@ -9,6 +9,7 @@ import { get, post, postRequests } from '../support/called.ts'
 import { claimOf } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { startServer } from '../support/started-server.ts'
+import { deferred } from '../support/deferred.ts'
 
 const claim = claimOf('default/named:one')
 const refusal = (message: RegExp) => ({ error: { code: 'INVALID', message: expect.stringMatching(message) } })
@@ -231,8 +232,7 @@ describe('there is a limit', () => {
 
   test('to the calls under way and to the streams', async () => {
     const driver = memory()
-    let letGo: () => void = () => {}
-    const held = new Promise<void>((resolve) => (letGo = resolve))
+    const { promise: held, resolve: letGo } = deferred()
     const list = driver.list.bind(driver)
     driver.list = async (query) => {
       await held

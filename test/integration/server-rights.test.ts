@@ -9,8 +9,7 @@ import { serve, type ServeOptions, type TokenOptions } from '../../src/server/in
 import { get, post, postRequests } from '../support/called.ts'
 import { claimOf } from '../support/claims.ts'
 import { startServer } from '../support/started-server.ts'
-
-const tokenOf = (name: string): string => `secret-of-${name}-0123456789`
+import { tokenOf } from '../support/tokens.ts'
 
 const tokens: readonly TokenOptions[] = [
   { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'read', 'evict'] },

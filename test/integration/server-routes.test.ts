@@ -16,14 +16,14 @@ import { claimOf } from '../support/claims.ts'
 import { startServer } from '../support/started-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { parseExposition } from '../support/exposition-parser.ts'
+import { deferred } from '../support/deferred.ts'
 
 /** A memory store whose sends wait until they are let go. */
 function patientStore(): { driver: LockDriver; sends: Request[][]; letGo: () => void } {
   const driver = memory()
   const sends: Request[][] = []
   const send = driver.send.bind(driver)
-  let letGo: () => void = () => {}
-  const held = new Promise<void>((resolve) => (letGo = resolve))
+  const { promise: held, resolve: letGo } = deferred()
   driver.send = async (requests) => {
     sends.push([...requests])
     await held

@@ -9,12 +9,12 @@ import { get, postRequests } from '../support/called.ts'
 import { claimOf } from '../support/claims.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
+import { tokenOf } from '../support/tokens.ts'
 
 const redisServer = await RedisServer.start()
 const postgresServer = await PostgresServer.start()
 afterAll(() => Promise.all([redisServer.stop(), postgresServer.destroy()]))
 
-const tokenOf = (name: string): string => `secret-of-${name}-0123456789`
 const tokens: readonly TokenOptions[] = [
   { name: 'all', token: tokenOf('all'), namespaces: '*', rights: ['lock', 'read', 'evict'] },
   { name: 'worker', token: tokenOf('worker'), namespaces: ['billing'], rights: ['lock', 'read'] },

@@ -1,5 +1,6 @@
 import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { setTimeout as pause } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
@@ -106,7 +107,7 @@ test('processes killed in the middle of their transactions leave a sound file an
     const storms = [run('sqlite-storm', [file()]), run('sqlite-storm', [file()])]
     for (const storm of storms) await storm.ready()
     // Any moment will do; a different one each time is the point.
-    await new Promise((resolve) => setTimeout(resolve, Math.random() * 30))
+    await pause(Math.random() * 30)
     for (const storm of storms) await end(storm.child)
     const database = openDatabase(file())
     expect(database.query('pragma integrity_check').get()).toMatchObject({ integrity_check: 'ok' })

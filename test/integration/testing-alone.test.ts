@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process'
-import { cpSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { cpSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 test('leasehold/testing can be imported where vitest is not installed, and its suites say what they need', () => {
-  const directory = mkdtempSync(path.join(tmpdir(), 'leasehold-alone-'))
+  const directory = makeFolder('alone')
   try {
     // Outside of this repository: nothing is found in its node_modules.
     cpSync('dist', path.join(directory, 'dist'), { recursive: true })
@@ -25,6 +25,6 @@ test('leasehold/testing can be imported where vitest is not installed, and its s
       '5 function function\nUNSUPPORTED: The suites of leasehold/testing need vitest, and to be imported by an ES module. Run: npm install --save-dev vitest\n',
     )
   } finally {
-    rmSync(directory, { recursive: true })
+    removeFolder(directory)
   }
 })

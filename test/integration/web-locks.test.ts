@@ -1,10 +1,9 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { connect, type Locks } from '../../src/index.ts'
 import { webLocks, type WebLockManager } from '../../src/web-locks/index.ts'
 import { Child } from '../support/child.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 let folder: string
 let url: string
@@ -13,7 +12,7 @@ let manager: WebLockManager
 const children: Child[] = []
 
 beforeEach(async () => {
-  folder = mkdtempSync(join(tmpdir(), 'leasehold-web-locks-'))
+  folder = folderForTest('web-locks')
   url = `sqlite:${join(folder, 'locks.sqlite')}`
   locks = await connect(url, { allowForce: true })
   manager = webLocks(locks)
@@ -21,7 +20,6 @@ beforeEach(async () => {
 afterEach(async () => {
   await Promise.all(children.splice(0).map((child) => child.kill()))
   await locks.close()
-  rmSync(folder, { recursive: true })
 })
 
 /** A process that asks for a lock. */

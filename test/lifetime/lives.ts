@@ -2,15 +2,16 @@
  * Lives of a client, each from `connect` to `close`, by the way it goes: everything that the API has, and everything that
  * can go wrong. A life may fail as the store likes; what counts is what it leaves behind.
  */
-import { setTimeout as pause } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
 import { connect, type AcquireOptions, type ConnectOptions, type Locks } from '../../src/index.ts'
 import { webLocks } from '../../src/web-locks/index.ts'
 import { TcpProxy } from '../support/tcp-proxy.ts'
+import { aborted } from '../support/aborted.ts'
 
 /** One life, on the store that the URL leads to. */
 export type Life = (url: string) => Promise<void>
 
-/** Only a fault reaches the end of either. */
+/** Only a fault reaches the end of ttl or wait. */
 const brief: AcquireOptions = { ttl: '60s', wait: '60s' }
 
 let lockCount = 0
@@ -30,7 +31,7 @@ export const lives: Readonly<Record<string, Life>> = {
   'acquires, renews and releases': (url) =>
     withLocks(url, async (locks, name) => {
       const lease = await locks.acquire(name, brief)
-      // Makes the signal, and whatever comes with it.
+      // Creates the signal, which is made on first use.
       lease.signal.throwIfAborted()
       await lease.renew()
       await lease.release()
@@ -44,7 +45,7 @@ export const lives: Readonly<Record<string, Life>> = {
       await holder.acquire(name, brief)
       const waiting = await connect(url)
       const outcome = waiting.acquire(name, { ...brief, wait: '60s' }).catch(ignore)
-      await turn()
+      await nextTurn()
       await waiting.close()
       await outcome
     }),
@@ -52,10 +53,10 @@ export const lives: Readonly<Record<string, Life>> = {
     withLocks(url, async (locks, name) => {
       await locks.acquire(name, brief)
       const abort = new AbortController()
-      const aborted = locks.acquire(name, { ...brief, signal: abort.signal }).catch(ignore)
+      const acquiring = locks.acquire(name, { ...brief, signal: abort.signal }).catch(ignore)
       await locks.acquire(name, { ...brief, wait: 30 }).catch(ignore)
       abort.abort()
-      await aborted
+      await acquiring
       await locks.tryAcquire(name, { ttl: '60s' })
       await locks.acquire(name, { ...brief, onConflict: 'fail' }).catch(ignore)
     }),
@@ -89,7 +90,7 @@ export const lives: Readonly<Record<string, Life>> = {
       await election.resign()
       const rival = locks.elect(name, { ttl: '60s' })
       await rival.campaign()
-      // The client closes with an office in hand.
+      // The client closes while it is the leader.
     }),
   'runs a scheduled job and a task': (url) =>
     withLocks(url, async (locks, name) => {
@@ -118,7 +119,7 @@ export const lives: Readonly<Record<string, Life>> = {
   'is evicted': (url) =>
     withLocks(url, async (locks, name) => {
       const lease = await locks.acquire(name, brief)
-      const lost = new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
+      const lost = aborted(lease.signal)
       await locks.evict(name, { reason: 'by design' })
       await lease.renew().catch(ignore)
       await lost
@@ -166,7 +167,7 @@ export const threadedLives: Readonly<Record<string, Life>> = {
       url,
       async (locks, name) => {
         const lease = await locks.acquire(name, { ttl: '60s', heartbeat: '50ms' })
-        await Promise.race([pause(120), isOver(lease.signal)])
+        await Promise.race([pause(120), aborted(lease.signal)])
         await lease.release()
       },
       { heartbeatThread: true },
@@ -187,7 +188,7 @@ export const severedLives: Readonly<Record<string, Life>> = {
     const name = freshName()
     await locks.acquire(name, brief)
     const waiting = locks.acquire(name, { ...brief, wait: '300ms' }).catch(ignore)
-    await turn()
+    await nextTurn()
     proxy.refuse()
     await locks.acquire(freshName(), { ...brief, wait: '100ms' }).catch(ignore)
     await waiting
@@ -234,14 +235,6 @@ async function withLocks(
 
 function ignore(): undefined {
   return undefined
-}
-
-function turn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
-}
-
-function isOver(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
 }
 
 function portOf(url: string): number {

@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 
 export interface Resources {
   /** Open descriptors by what they lead to, e.g. `socket: 2`, or the path of a file. */
@@ -33,7 +34,7 @@ const collectGarbage = runInNewContext('gc') as () => void
 export async function heapBytes(): Promise<number> {
   for (let turn = 0; turn < 3; turn += 1) {
     collectGarbage()
-    await new Promise((resolve) => setImmediate(resolve))
+    await nextTurn()
   }
   return process.memoryUsage().heapUsed
 }

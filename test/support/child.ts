@@ -6,10 +6,10 @@ import { createInterface } from 'node:readline'
 export class Child {
   readonly process: ChildProcess
   readonly lines: string[] = []
-  /** What it wrote to its standard error. */
+  /** The child's standard error. */
   complaints = ''
   readonly #ended: Promise<number | string>
-  /** True once it has ended and all that it wrote has been read. */
+  /** True once the child has ended and all its output has been read. */
   #isClosed = false
   #wake: (() => void) | undefined
 
@@ -31,7 +31,7 @@ export class Child {
     })
   }
 
-  /** Resolves with the first line that matches. */
+  /** Resolves with the first line of its output that matches; rejects if the child ends without one. */
   async line(pattern: RegExp): Promise<string> {
     for (;;) {
       const found = this.lines.find((line) => pattern.test(line))
@@ -50,7 +50,7 @@ export class Child {
     return this.#ended
   }
 
-  /** Ends it, whatever it does, and waits until it is gone. */
+  /** Kills the child and waits until it is gone. */
   async kill(): Promise<void> {
     this.process.kill('SIGKILL')
     await this.#ended

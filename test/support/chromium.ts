@@ -1,9 +1,8 @@
 /** A real browser for tests, with a profile of its own that is gone with it. */
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import path from 'node:path'
+import { rmSync } from 'node:fs'
 import { chromium, type BrowserContext, type Page } from 'playwright-core'
 import { needProgram } from './debian.ts'
+import { makeFolder } from './scratch-folder.ts'
 
 const flags = [
   '--headless',
@@ -36,7 +35,7 @@ export class Chromium {
 
   static async start(): Promise<Chromium> {
     const executablePath = needProgram('chromium', ['chromium'])
-    const profile = mkdtempSync(path.join(tmpdir(), 'leasehold-chromium-'))
+    const profile = makeFolder('chromium')
     const viewport = { width: 1280, height: 900 }
     const options = { executablePath, args: flags, viewport, handleSIGTERM: false, handleSIGHUP: false }
     return new Chromium(await chromium.launchPersistentContext(profile, options), profile)

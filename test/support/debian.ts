@@ -3,13 +3,13 @@ import { accessSync, constants, readFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 
-/** Locked by whoever runs apt. */
+/** The file that a process locks while it runs apt. */
 const turns = join(tmpdir(), 'leasehold-tests-apt.lock')
 
-/** Where a real server's program was looked for, and what to do when it is not there. */
+/** A server's program is not installed: the message says where it was searched and how to install it. */
 export class MissingProgram extends Error {}
 
-/** The path of a program, or undefined. `folders` are looked at besides PATH, newest version last. */
+/** The path of a program, or undefined. `folders` are searched besides PATH, newest version last. */
 export function findProgram(name: string, folders: readonly string[] = []): string | undefined {
   const places = [...folders.toReversed(), ...(process.env['PATH'] ?? '').split(delimiter)]
   return places.map((folder) => join(folder, name)).find(isExecutable)
@@ -35,7 +35,7 @@ export function needProgram(name: string, packages: readonly string[], folders: 
 
 function install(packages: readonly string[]): void {
   const options = { stdio: 'ignore', env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } } as const
-  // Two test files may want to install at once: they take turns. Somebody else's apt is waited for, too.
+  // Test files that install at once take turns, and wait for any other apt.
   const apt = [turns, 'apt-get', '-o', 'DPkg::Lock::Timeout=120', '-o', 'Acquire::Retries=5', '-q', '-y']
   execFileSync('flock', [...apt, 'update'], options)
   execFileSync('flock', [...apt, 'install', '--no-install-recommends', ...packages], options)

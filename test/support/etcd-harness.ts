@@ -7,7 +7,7 @@ import { calls, remove, txnRequest } from '../../src/drivers/etcd/rpc/messages.t
 import type { Harness } from '../../src/testing/index.ts'
 
 /**
- * A prefix of its own for each bench, whose clock only the bench moves: drivers tell when claims end, and the markers of
+ * A prefix of its own for each bench, whose clock only the bench moves: drivers report when claims end, and the markers of
  * those whose time has come are really removed.
  */
 export function etcdHarness(

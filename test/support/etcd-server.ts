@@ -1,9 +1,8 @@
 /** Private etcd servers for tests: real ones, alone or three together, on free ports, with folders of their own. */
 import { execFile, spawn, type PromiseWithChild } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { rmSync } from 'node:fs'
 import { get as getPlain } from 'node:http'
 import { get as getSecure } from 'node:https'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
@@ -12,6 +11,7 @@ import { freePort } from './free-port.ts'
 import type { PeerNetwork } from './peer-network.ts'
 import type { PrivateCa } from './private-ca.ts'
 import { ServerProcess } from './server-process.ts'
+import { makeFolder, removeFolder } from './scratch-folder.ts'
 
 const startedWithinMs = 60_000
 
@@ -20,7 +20,7 @@ export interface EtcdWish {
   readonly certificate?: PrivateCa
   /** Options of etcd's command line, beside ours. */
   readonly settings?: Readonly<Record<string, string>>
-  /** What the nodes reach each other through. */
+  /** The network between the nodes. */
   readonly network?: PeerNetwork
 }
 
@@ -33,7 +33,7 @@ interface Peer {
   readonly name: string
   readonly port: number
   readonly peerPort: number
-  /** Where others reach it. */
+  /** The port at which other nodes reach this one. */
   readonly advertisedPort: number
 }
 
@@ -42,39 +42,39 @@ export class EtcdServer extends ServerProcess {
   readonly url: string
   readonly #peer: Peer
   readonly #peers: readonly Peer[]
-  readonly #query: EtcdWish
-  readonly #folder = mkdtempSync(path.join(tmpdir(), 'leasehold-etcd-'))
+  readonly #wish: EtcdWish
+  readonly #folder = makeFolder('etcd')
 
-  private constructor(peer: Peer, peers: readonly Peer[], query: EtcdWish) {
+  private constructor(peer: Peer, peers: readonly Peer[], wish: EtcdWish) {
     super()
     this.port = peer.port
-    this.url = `${query.certificate === undefined ? 'etcd' : 'etcds'}://127.0.0.1:${peer.port}`
-    this.#query = query
+    this.url = `${wish.certificate === undefined ? 'etcd' : 'etcds'}://127.0.0.1:${peer.port}`
+    this.#wish = wish
     this.#peer = peer
     this.#peers = peers
   }
 
-  /** One alone. */
-  static async start(query: EtcdWish = {}): Promise<EtcdServer> {
-    const [server] = await EtcdServer.startCluster(1, query)
+  /** Starts a single server. */
+  static async start(wish: EtcdWish = {}): Promise<EtcdServer> {
+    const [server] = await EtcdServer.startCluster(1, wish)
     if (server === undefined) throw new Error('There is no server.')
     return server
   }
 
-  /** Several that are one store. */
-  static async startCluster(size = 3, query: EtcdWish = {}): Promise<EtcdServer[]> {
+  /** Starts a cluster. */
+  static async startCluster(size = 3, wish: EtcdWish = {}): Promise<EtcdServer[]> {
     const peers: Peer[] = []
     for (let number = 0; number < size; number += 1) {
       const peerPort = await freePort()
-      const advertisedPort = (await query.network?.route(peerPort)) ?? peerPort
+      const advertisedPort = (await wish.network?.route(peerPort)) ?? peerPort
       peers.push({ name: `node${number}`, port: await freePort(), peerPort, advertisedPort })
     }
-    const servers = peers.map((peer) => new EtcdServer(peer, peers, query))
+    const servers = peers.map((peer) => new EtcdServer(peer, peers, wish))
     await Promise.all(servers.map((server) => server.start()))
     return servers
   }
 
-  /** What is on its disk. */
+  /** The folder of the server's data. */
   get dataFolder(): string {
     return path.join(this.#folder, 'data')
   }
@@ -87,7 +87,7 @@ export class EtcdServer extends ServerProcess {
   async start(): Promise<void> {
     const program = needProgram('etcd', ['etcd-server'])
     const { name, port, peerPort, advertisedPort } = this.#peer
-    const { certificate, settings: wishes } = this.#query
+    const { certificate, settings: wishes } = this.#wish
     const settings = {
       name,
       'data-dir': this.dataFolder,
@@ -121,12 +121,12 @@ export class EtcdServer extends ServerProcess {
     return stdout.trimEnd()
   }
 
-  /** Cuts it off from the others until the network is healed. Clients reach it still. */
+  /** Cuts this node off from the others until the network is healed. Clients still reach it. */
   async isolate(): Promise<void> {
-    this.#query.network?.isolate(await this.#memberId(), this.#peer.peerPort)
+    this.#wish.network?.isolate(await this.#memberId(), this.#peer.peerPort)
   }
 
-  /** Wants a password from now on; who has this one may use the prefix. */
+  /** Turns authentication on: `login` may use the prefix. */
   async guard(prefix: string, login: string): Promise<void> {
     const [user = ''] = login.split(':')
     for (const command of [
@@ -150,13 +150,13 @@ export class EtcdServer extends ServerProcess {
     await changing
   }
 
-  /** Makes it forget all that came before what is stored now. */
+  /** Compacts the history of revisions up to now. */
   async compact(): Promise<void> {
     const { header } = await this.#status()
     await this.control('compact', String(header.revision))
   }
 
-  /** Writes all it has into a file, which goes with the server. */
+  /** Writes a snapshot into a file, which is removed with the server. */
   async saveSnapshot(): Promise<string> {
     const file = path.join(this.#folder, `snapshot-${Date.now()}`)
     await this.control('snapshot', 'save', file)
@@ -175,20 +175,20 @@ export class EtcdServer extends ServerProcess {
     await this.start()
   }
 
-  /** Whether it leads the others. */
+  /** Whether this server is the leader. */
   async isLeader(): Promise<boolean> {
     const { leader, header } = await this.#status()
     return leader === header.member_id
   }
 
-  /** Has another lead. */
-  async moveLeaderTo(other: EtcdServer): Promise<void> {
-    await this.control('move-leader', await other.#memberId())
+  /** Hands leadership to another member. */
+  async moveLeaderTo(member: EtcdServer): Promise<void> {
+    await this.control('move-leader', await member.#memberId())
   }
 
   async stop(): Promise<void> {
     await this.kill()
-    rmSync(this.#folder, { recursive: true, force: true })
+    removeFolder(this.#folder)
   }
 
   async #memberId(): Promise<string> {
@@ -210,7 +210,7 @@ export class EtcdServer extends ServerProcess {
   }
 
   get #protocol(): 'http' | 'https' {
-    return this.#query.certificate === undefined ? 'http' : 'https'
+    return this.#wish.certificate === undefined ? 'http' : 'https'
   }
 
   #isHealthy(): Promise<boolean> {
@@ -236,7 +236,7 @@ export class EtcdServer extends ServerProcess {
   }
 }
 
-/** The URL of them all, in this order. */
+/** The URL of all these servers, in this order. */
 export function urlOf(servers: readonly { readonly port: number }[]): string {
   return `etcd://${servers.map(({ port }) => `127.0.0.1:${port}`).join(',')}`
 }

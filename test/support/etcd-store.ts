@@ -1,4 +1,4 @@
-/** Drivers and clients on a real etcd, each open until its test is over, and a look at what they store. */
+/** Drivers and clients on a real etcd, each open until its test is over, and readers of what they store. */
 import { onTestFinished } from 'vitest'
 import type { LockDriver, Notification } from '../../src/core/contract/driver.ts'
 import { etcd, type EtcdOptions } from '../../src/drivers/etcd/driver.ts'
@@ -42,7 +42,7 @@ export async function startProxy({ port }: EtcdServer): Promise<TcpProxy> {
   return proxy
 }
 
-/** The URL of what listens there. */
+/** The URL of a server or proxy by its port. */
 export const addressOf = ({ port }: { readonly port: number }): string => `etcd://127.0.0.1:${port}`
 
 /** Everything that is stored, by name. */
@@ -56,17 +56,17 @@ export async function markersIn(server: EtcdServer, prefix: string): Promise<str
   return (await stored(server, prefix)).filter((name) => name.startsWith(`${prefix}alive/`))
 }
 
-/** The etcd lease that a key is on; 0: none. */
+/** The etcd lease of a key; 0 if it has none. */
 export async function leaseOf(server: EtcdServer, name: string): Promise<number> {
   const answer = JSON.parse(await server.control('get', name, '-w', 'json')) as { kvs?: { lease?: number }[] }
   return answer.kvs?.[0]?.lease ?? 0
 }
 
-/** News of one claim. */
+/** Notifications of one claim, as they come. */
 export function onNotification(driver: LockDriver, id: string): Notification[] {
   const received: Notification[] = []
-  const ear = driver.listen?.((_key, who, notification) => who === id && received.push(notification))
-  onTestFinished(() => ear?.[Symbol.dispose]())
+  const subscription = driver.listen?.((_key, receiver, notification) => receiver === id && received.push(notification))
+  onTestFinished(() => subscription?.[Symbol.dispose]())
   return received
 }
 
@@ -79,6 +79,6 @@ export function leaderOf(servers: readonly EtcdServer[]): Promise<EtcdServer> {
 
 /** Whether somebody has the lock, as soon as the store can say. */
 export function whoAnswers(locks: Locks, name: string): Promise<'held' | 'free'> {
-  const look = async (): Promise<'held' | 'free'> => ((await locks.tryAcquire(name)) === null ? 'held' : 'free')
-  return eventually(() => look().catch(() => undefined), 'an answer')
+  const tryLock = async (): Promise<'held' | 'free'> => ((await locks.tryAcquire(name)) === null ? 'held' : 'free')
+  return eventually(() => tryLock().catch(() => undefined), 'an answer')
 }

@@ -1,16 +1,16 @@
 import { setTimeout as pause } from 'node:timers/promises'
 
-/** What `look` finds, as soon as it finds something. Fails after `withinMs`, which only a fault should reach. */
+/** Calls `find` until it returns something, and resolves with that. Rejects after `withinMs`, which only a fault should reach. */
 export async function eventually<Found>(
-  look: () => Found | undefined | false | null | Promise<Found | undefined | false | null>,
-  what: string,
+  find: () => Found | undefined | false | null | Promise<Found | undefined | false | null>,
+  subject: string,
   withinMs = 30_000,
 ): Promise<Found> {
   const deadline = performance.now() + withinMs
   for (;;) {
-    const found = await look()
+    const found = await find()
     if (found !== undefined && found !== false && found !== null) return found
-    if (performance.now() > deadline) throw new Error(`${what} did not come within ${withinMs} ms.`)
+    if (performance.now() > deadline) throw new Error(`${subject} did not come within ${withinMs} ms.`)
     await pause(10)
   }
 }

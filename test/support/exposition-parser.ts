@@ -12,8 +12,8 @@ export interface ParsedFamily {
 }
 
 /**
- * Reads the text format of Prometheus, version 0.0.4, and complains about whatever is not in it. Written from the
- * description of the format, sign by sign, and knows nothing of what wrote the text.
+ * Reads the text format of Prometheus, version 0.0.4, and throws at anything else. Written from the
+ * description of the format, character by character, without code of ours.
  */
 export function parseExposition(text: string): Map<string, ParsedFamily> {
   const families = new Map<string, ParsedFamily>()

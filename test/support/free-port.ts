@@ -4,10 +4,10 @@ import { createServer } from 'node:net'
 const firstPort = 20_000
 const lastPort = 32_000
 
-/** What was found before, though nobody may listen on it yet. */
+/** Ports handed out before, on which nobody may listen yet. */
 const given = new Set<number>()
 
-/** A port on the loopback address that nobody listens on now. Two processes begin looking at different places. */
+/** A port on the loopback address that nobody listens on now. Chosen at random, so that two processes seldom try the same. */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 200; attempt += 1) {
     const port = firstPort + Math.floor(Math.random() * (lastPort - firstPort))
@@ -27,7 +27,7 @@ export async function freePortPair(apart: number): Promise<number> {
 
 async function areFree(...ports: number[]): Promise<boolean> {
   if (ports.some((port) => given.has(port))) return false
-  // At once, for whoever looks meanwhile.
+  // Before the first await: a concurrent search must not hand out the same port.
   for (const port of ports) given.add(port)
   for (const port of ports) if (!(await isFree(port))) return false
   return true

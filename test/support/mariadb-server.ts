@@ -1,13 +1,13 @@
 /** A MariaDB server of a test's own: its own directory and port, gone with the test. It speaks the MySQL dialect. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createConnection } from 'mysql2/promise'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
+import { makeFolder } from './scratch-folder.ts'
 
 const startedWithinMs = 60_000
 
@@ -25,7 +25,7 @@ export class MariadbServer {
   static async start(): Promise<MariadbServer> {
     const program = needProgram('mariadbd', ['mariadb-server-core'], ['/usr/sbin'])
     const port = await freePort()
-    const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-mariadb-'))
+    const folder = makeFolder('mariadb')
     mkdirSync(path.join(folder, 'data'))
     const settings = {
       datadir: path.join(folder, 'data'),
@@ -37,7 +37,7 @@ export class MariadbServer {
       'innodb-log-file-size': '4M',
     }
     const flags = Object.entries(settings).map(([name, value]) => `--${name}=${value}`)
-    // Without grant tables an empty directory will do, and whoever reaches the port may do anything.
+    // Without grant tables an empty directory will do, and any client may do anything.
     const args = ['--no-defaults', '--skip-grant-tables', ...flags]
     if (process.getuid?.() === 0) args.push('--user=root')
     const server = new MariadbServer(port, folder, spawn(program, args, { stdio: 'ignore' }))

@@ -4,14 +4,14 @@ import { eventually } from './eventually.ts'
 import { countFalls } from './mongo-falls.ts'
 
 /**
- * For what a test asks of a server by itself. A server that was killed under wine may leave connections behind that nobody
- * hears: without a limit, whoever asks over one of them waits for ever.
+ * The time limit of a test's own commands. A server that was killed under wine may leave connections behind that nobody
+ * reads: without a limit, a command over one of them waits for ever.
  */
 export const withinSeconds = { timeoutMS: 20_000 }
 
 /**
- * A client of what a file of tests has started: both end with the file, and falls are counted in it. Before any hooks of the
- * file, so that those are done first: what a test froze goes on before anybody looks.
+ * A client of the server that a test file has started: both end with the file, and crashes are counted. Call it before the
+ * file's own hooks, so that those run first at the end: they thaw a frozen server before it is closed.
  */
 export function clientOf(started: { readonly url: string; stop(): Promise<void> }): MongoClient {
   countFalls()
@@ -23,7 +23,7 @@ export function clientOf(started: { readonly url: string; stop(): Promise<void> 
   return client
 }
 
-/** Resolves when the server answers. What the client kept of one that is gone is broken, and found to be. */
+/** Resolves when the server answers. The pings also flush connections to a server that is gone. */
 export function answers(client: MongoClient, withinMs: number): Promise<unknown> {
   const ping = (): Promise<unknown> => client.db().command({ ping: 1 }, { timeoutMS: 1000 })
   return eventually(() => ping().catch(() => undefined), 'the server', withinMs)

@@ -1,10 +1,10 @@
-/** The Windows build of MongoDB falls over at times, whatever it is asked. That is no fault of ours, and must hide none. */
+/** The Windows build of MongoDB crashes now and then by itself. Tests are retried for that, and for nothing else. */
 import { afterEach, beforeEach } from 'vitest'
 import { fallsSoFar, lookAfterServers } from './mongo-server.ts'
 
 let earlierFalls = 0
 
-/** Call once in a file that has servers: what happens to one is counted for the test in which it does. */
+/** Call once in a file that has servers: counts a server's crash for the test in which it happens. */
 export function countFalls(): void {
   beforeEach(() => {
     earlierFalls = fallsSoFar()
@@ -14,16 +14,16 @@ export function countFalls(): void {
   })
 }
 
-/** What the client of MongoDB says of a server that did not answer a test in time. */
-const toldByTheClient = /^(MongoOperationTimeoutError: )?Timed out (at|before|during|after|in server)/
+/** The message of the MongoDB client when a server did not answer a test in time. */
+const timedOut = /^(MongoOperationTimeoutError: )?Timed out (at|before|during|after|in server)/
 
-/** Vitest 4.1 throws a condition away that is a function, and tries again whatever went wrong. A pattern it asks. */
+/** Vitest 4.1 ignores a retry condition that is a function, and retries every failure; a RegExp it does evaluate. */
 class AServerFell extends RegExp {
   override test(message: string): boolean {
-    // One that answered nothing for seconds may have come round by now. If it was our fault it will be so again.
-    return fallsSoFar() > earlierFalls || message.includes("state: 'unknown'") || toldByTheClient.test(message)
+    // A server that hung for seconds may have recovered by now. If the fault is ours, the retry fails too.
+    return fallsSoFar() > earlierFalls || message.includes("state: 'unknown'") || timedOut.test(message)
   }
 }
 
-/** A test is tried again if a server fell over under it, or fell silent, and only then. */
+/** Retries a test only if a server crashed or hung during it. */
 export const againIfItFell = { count: 10, condition: new AServerFell('') }

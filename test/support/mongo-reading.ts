@@ -1,7 +1,7 @@
 import type { Db } from 'mongodb'
 import type { MongoCollection, MongoDatabase, OperationOptions } from '../../src/drivers/mongodb/client.ts'
 
-/** A database in which something happens between a reading and whatever is made of it. */
+/** A database that runs `action` between each read and what the driver does with it. */
 export function afterReading(database: Db, action: () => Promise<unknown>): MongoDatabase {
   const collection = (name: string, options?: OperationOptions): MongoCollection => {
     const real = database.collection(name, options) as unknown as MongoCollection

@@ -1,22 +1,22 @@
 /** Private MongoDB servers for tests: real ones, on free ports, with a folder of their own; alone, or three as a set. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { MongoClient } from 'mongodb'
 import { freePort } from './free-port.ts'
 import { mongodProgram } from './mongod-program.ts'
 import { signalTo } from './signal.ts'
+import { makeFolder, removeFolder } from './scratch-folder.ts'
 
-/** The first start of all makes a Windows out of nothing. */
+/** The very first start also creates the wine prefix. */
 const startedWithinMs = 120_000
-/** Later ones take two seconds, or hang. */
+/** Later starts take two seconds, or hang. */
 const startedAgainWithinMs = 20_000
 /**
- * Clients ask a server how it is instead of keeping a question open: the Windows build falls over, at times, when a client
- * leaves while it is being answered.
+ * Clients poll the server's state instead of streaming it: the Windows build crashes, at times, when a client
+ * disconnects while it is being answered.
  */
 export const polling = 'serverMonitoringMode=poll'
 /** How often a server may end by itself before that is an error. */
@@ -27,7 +27,7 @@ const launched = new Set<MongoServer>()
 /** How often servers have ended by themselves. */
 let falls = 0
 
-/** The same, with those that lie there already and have yet to be found. */
+/** The same, including servers that have crashed and were not noticed yet. */
 export function fallsSoFar(): number {
   return falls + [...launched].filter((server) => server.hasFallenOver).length
 }
@@ -40,7 +40,7 @@ export async function lookAfterServers(): Promise<void> {
 export class MongoServer {
   readonly port: number
   readonly url: string
-  readonly folder = mkdtempSync(path.join(tmpdir(), 'leasehold-mongo-'))
+  readonly folder = makeFolder('mongo')
   readonly #settings: Readonly<Record<string, string>>
   #process: ChildProcess | undefined
   #restarts = 0
@@ -61,7 +61,7 @@ export class MongoServer {
   /** Starts again after `kill`, on the same port and with what is on disk. */
   async start(): Promise<void> {
     this.#launch()
-    // Whoever started it may end with an error, and must not leave it behind.
+    // If this process ends with an error, the server must end with it.
     process.once('exit', this.#quit)
     const deadline = Date.now() + startedWithinMs
     let hangsFrom = this.#hasRun ? Date.now() + startedAgainWithinMs : Infinity
@@ -78,7 +78,7 @@ export class MongoServer {
     this.#hasRun = true
   }
 
-  /** It hangs before it has begun. */
+  /** Starts a server again that hung during its start. */
   async #launchAgain(): Promise<void> {
     falls += 1
     this.#restarts += 1
@@ -118,14 +118,14 @@ export class MongoServer {
   }
 
   /**
-   * The Windows build falls over now and then, where it throws exceptions (two inserts of one key) or was stopped and goes
+   * The Windows build crashes now and then, where it throws exceptions (two inserts of one key) or was stopped and goes
    * on, and may then hang instead of ending: what a supervisor is for. Its log begins anew at each start.
    */
   get hasFallenOver(): boolean {
     return existsSync(this.#log) && readFileSync(this.#log).includes('Unhandled exception')
   }
 
-  /** One that hangs, as a whole or in one of its threads, has fallen over, too: its log does not always say so. */
+  /** Restarts a server that hangs, as a whole or in one of its threads: its log does not always say so. */
   async lookAfter(): Promise<void> {
     if (this.hasFallenOver) return
     const stuck = await this.#stuckOperations()
@@ -158,14 +158,14 @@ export class MongoServer {
   async stop(): Promise<void> {
     this.#restarts = restartsMax
     await this.kill()
-    rmSync(this.folder, { recursive: true, force: true })
+    removeFolder(this.folder)
   }
 
   get #log(): string {
     return path.join(this.folder, 'mongod.log')
   }
 
-  /** The end of its log, for whoever wonders why it is not there. */
+  /** The end of its log, for the error message. */
   #lastWords(): string {
     if (!existsSync(this.#log)) return '(no log)'
     const lines = readFileSync(this.#log, 'utf8').trimEnd().split('\n')
@@ -175,7 +175,7 @@ export class MongoServer {
 
   readonly #quit = (): void => void this.#process?.kill('SIGKILL')
 
-  /** Writes that take seconds, where none takes a tenth of one. Undefined: it does not even answer that. */
+  /** Writes that have taken seconds; normal ones take less than a tenth. Undefined if the server does not answer. */
   async #stuckOperations(): Promise<unknown[] | undefined> {
     const isWrite = { $or: ['insert', 'update', 'delete', 'findAndModify'].map(commandNamed) }
     const pipeline = [{ $currentOp: {} }, { $match: { active: true, secs_running: { $gte: 2 }, ...isWrite } }]
@@ -216,7 +216,7 @@ export class MongoReplicaSet {
     return set
   }
 
-  /** The server that takes writes, once one does. `not`: one that must have given that up. */
+  /** Resolves with the primary, once there is one. `not`: a server that must have stepped down. */
   async primary(not?: MongoServer): Promise<MongoServer> {
     const deadline = Date.now() + electedWithinMs
     for (;;) {
@@ -243,7 +243,7 @@ function commandNamed(name: string): Record<string, unknown> {
 
 const setSettings = { replSet: 'rs', oplogSize: '64' }
 
-/** A member that stands still must be given up in seconds, not in the quarter of a minute that is usual. */
+/** Elections start seconds after a member freezes, not after the usual quarter of a minute. */
 const impatient = {
   electionTimeoutMillis: 1500,
   heartbeatIntervalMillis: 300,

@@ -35,17 +35,17 @@ export function mongodProgram(): MongodProgram {
   const cache = path.join(process.env['XDG_CACHE_HOME'] ?? path.join(homedir(), '.cache'), 'leasehold')
   mkdirSync(cache, { recursive: true })
   return {
-    // On one processor: two threads that throw exceptions at once are too much for it.
+    // On one processor: it crashes when two threads throw exceptions at once.
     file: needProgram('taskset', ['util-linux']),
     prefix(folder) {
       processor = (processor + 1) % availableParallelism()
-      // Run from there, it leaves there what it leaves.
+      // Run from the folder, so that its dump files end up there.
       const program = path.join(folder, 'mongod.exe')
       if (!existsSync(program)) symlinkSync(windowsProgram(cache), program)
       return ['-c', String(processor), needProgram('wine64', ['wine64'], ['/usr/lib/wine']), program]
     },
     environment: {
-      // Ours alone, and kept: to make one takes longer than all else.
+      // A prefix of our own, kept in the cache: creating one is the slowest step.
       WINEPREFIX: path.join(cache, 'wine'),
       WINEARCH: 'win64',
       WINEDEBUG: '-all',

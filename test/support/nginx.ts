@@ -1,12 +1,12 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { rmSync, writeFileSync } from 'node:fs'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
+import { makeFolder } from './scratch-folder.ts'
 
 const startedWithinMs = 30_000
 const temporary = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi']
@@ -23,18 +23,18 @@ export class Nginx {
     this.#process = child
   }
 
-  /** `http` makes what stands in the block `http` of its configuration. */
+  /** `http` returns the content of the `http` block of its configuration. */
   static async start(http: (port: number) => string): Promise<Nginx> {
     const program = needProgram('nginx', ['nginx-light'], ['/usr/sbin'])
     const port = await freePort()
-    const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-nginx-'))
+    const folder = makeFolder('nginx')
     const file = path.join(folder, 'nginx.conf')
     const folders = temporary.map((name) => `${name}_temp_path ${path.join(folder, name)};`).join(' ')
     const head = `daemon off; master_process off; pid ${path.join(folder, 'pid')}; error_log /dev/null; events {}`
     writeFileSync(file, `${head}\nhttp { access_log off; ${folders}\n${http(port)}\n}\n`)
     const child = spawn(program, ['-p', folder, '-c', file, '-e', '/dev/null'], { stdio: 'ignore' })
     const nginx = new Nginx(port, folder, child)
-    // Whoever started it may end with an error, and must not leave it behind.
+    // If this process ends with an error, the server must end with it.
     process.once('exit', nginx.#quit)
     await nginx.#isReady()
     return nginx

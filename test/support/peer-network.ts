@@ -1,6 +1,7 @@
-/** The network between the nodes of an etcd: each is reached through a proxy, which knows who calls. */
+/** The network between the nodes of an etcd: each is reached through a proxy that knows the calling node. */
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { freePort } from './free-port.ts'
+import { listen, closeServer } from './loopback.ts'
 
 /** One node's connection to another, and the one that was made for it. */
 interface Link {
@@ -9,6 +10,7 @@ interface Link {
   readonly sockets: readonly Socket[]
 }
 
+/** Routes between nodes, which a test can cut. */
 export class PeerNetwork {
   readonly #servers: Server[] = []
   readonly #links = new Set<Link>()
@@ -19,11 +21,11 @@ export class PeerNetwork {
     const outside = await freePort()
     const server = createServer((socket) => this.#accept(socket, port))
     this.#servers.push(server)
-    await new Promise<void>((resolve) => server.listen(outside, '127.0.0.1', resolve))
+    await listen(server, outside)
     return outside
   }
 
-  /** Cuts one node off from all others, who go on hearing each other. `member` is the id it calls itself by. */
+  /** Cuts one node off from all others, which still reach each other. `member` is the node's own id. */
   isolate(member: string, port: number): void {
     this.#apart = { member, port }
     for (const link of this.#links) if (this.#isCut(link.from, link.to)) close(link.sockets)
@@ -35,7 +37,7 @@ export class PeerNetwork {
 
   async stop(): Promise<void> {
     for (const { sockets } of this.#links) close(sockets)
-    await Promise.all(this.#servers.map((server) => new Promise((resolve) => server.close(resolve))))
+    await Promise.all(this.#servers.map((server) => closeServer(server)))
   }
 
   #accept(client: Socket, to: number): void {
@@ -67,7 +69,7 @@ export class PeerNetwork {
     client.pipe(target).pipe(client)
   }
 
-  /** Only who passes on a keep-alive to its leader does not say who it is: one that is apart has no leader to pass it to. */
+  /** Only a keep-alive forwarded to the leader lacks the sender's id; an isolated node has no leader to forward to. */
   #isCut(from: string, to: number): boolean {
     return from === this.#apart?.member || to === this.#apart?.port
   }

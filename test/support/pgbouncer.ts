@@ -1,12 +1,13 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir, userInfo } from 'node:os'
+import { rmSync, writeFileSync } from 'node:fs'
+import { userInfo } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'pg'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
 import { giveToPostgres } from './postgres-server.ts'
+import { makeFolder } from './scratch-folder.ts'
 
 /** A PgBouncer in front of a server: every transaction may get another of its few sessions. */
 export class PgBouncer {
@@ -26,7 +27,7 @@ export class PgBouncer {
     { sessions = 4, roundRobin = false }: { readonly sessions?: number; readonly roundRobin?: boolean } = {},
   ): Promise<PgBouncer> {
     const port = await freePort()
-    const directory = mkdtempSync(path.join(tmpdir(), 'leasehold-pgbouncer-'))
+    const directory = makeFolder('pgbouncer')
     const file = path.join(directory, 'pgbouncer.ini')
     writeFileSync(
       file,
@@ -48,7 +49,7 @@ server_round_robin = ${roundRobin ? 1 : 0}
     const asUser = userInfo().uid === 0 ? ['-u', 'postgres'] : []
     const child = spawn(program, ['-q', ...asUser, file], { stdio: 'ignore' })
     const bouncer = new PgBouncer(port, directory, child)
-    // Whoever started it may end with an error, and must not leave it behind.
+    // If this process ends with an error, the server must end with it.
     process.once('exit', bouncer.#quit)
     await bouncer.#isReady()
     return bouncer

@@ -1,10 +1,10 @@
-import { randomBytes } from 'node:crypto'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { postgres, type PostgresOptions, type PostgresSource } from '../../src/drivers/postgres/driver.ts'
 import type { Harness } from '../../src/testing/index.ts'
 import type { PostgresServer } from './postgres-server.ts'
+import { freshSchema } from './postgres-server.ts'
 
-/** What a driver is handed, and how that is closed after it. */
+/** The source that a driver is given, and how it is closed afterwards. */
 export interface Handed {
   readonly source: PostgresSource
   close?(): Promise<unknown>
@@ -52,7 +52,7 @@ export function postgresHarness(
 }
 
 async function newSchema(server: PostgresServer): Promise<string> {
-  const schema = `bench_${randomBytes(6).toString('hex')}`
+  const schema = freshSchema('bench')
   const maker = postgres(server.url, { schema, listen: false })
   await maker.open()
   await maker.close()

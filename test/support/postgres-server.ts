@@ -3,24 +3,31 @@
  * root, so its programs are run as the user postgres then.
  */
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
-import { appendFileSync, chownSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir, userInfo } from 'node:os'
+import { randomBytes } from 'node:crypto'
+import { appendFileSync, chownSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { userInfo } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client, DatabaseError, type QueryResult } from 'pg'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
+import { makeFolder } from './scratch-folder.ts'
 
 export interface PostgresServerOptions {
   /** Settings of postgresql.conf. */
   readonly settings?: Readonly<Record<string, string | number>>
   /** Waits for the disk, as a real one does. Default: false, since tests only need it when they pull the plug. */
   readonly durable?: boolean
-  /** Beside what this process has. */
+  /** Environment variables besides those of this process. */
   readonly environment?: Readonly<Record<string, string>>
 }
 
 const startMs = 60_000
+
+/** A name for a schema that no other test uses. */
+export function freshSchema(prefix: string): string {
+  return `${prefix}_${randomBytes(6).toString('hex')}`
+}
 
 export class PostgresServer {
   readonly port: number
@@ -65,7 +72,7 @@ export class PostgresServer {
   }
 
   static async #prepare(options: PostgresServerOptions): Promise<PostgresServer> {
-    const home = mkdtempSync(path.join(tmpdir(), 'leasehold-postgres-'))
+    const home = makeFolder('postgres')
     giveToPostgres(home)
     const fast = options.durable === true ? {} : { fsync: 'off', synchronous_commit: 'off' }
     const settings = { max_connections: 100, listen_addresses: '127.0.0.1', ...fast, ...options.settings }
@@ -83,7 +90,7 @@ export class PostgresServer {
     const { file, prefix } = programAsPostgres('postgres')
     const env = { ...process.env, ...this.#environment }
     this.#process = spawn(file, [...prefix, '-D', this.directory, ...flags], { stdio: 'ignore', env })
-    // Whoever started it may end with an error, and must not leave it behind.
+    // If this process ends with an error, the server must end with it.
     process.once('exit', this.#quit)
     await this.#isReady()
   }
@@ -117,7 +124,7 @@ export class PostgresServer {
     rmSync(path.dirname(this.directory), { recursive: true, force: true })
   }
 
-  /** Runs statements beside whatever is tested, and gives the rows of the last one. */
+  /** Runs statements on a connection of their own, and returns the rows of the last one. */
   async sql(text: string, values?: unknown[]): Promise<Record<string, unknown>[]> {
     this.#client ??= await connected(this.url)
     try {
@@ -138,7 +145,7 @@ export class PostgresServer {
 
   readonly #quit = (): void => void this.#process?.kill('SIGQUIT')
 
-  /** The postmaster's own number: the process that was started may only be the one that changed the user. */
+  /** Signals the postmaster by its own pid: the process that was started may only be `setpriv`. */
   #signal(signal: NodeJS.Signals): void {
     const pid = Number(readFileSync(path.join(this.directory, 'postmaster.pid'), 'utf8').split('\n')[0])
     process.kill(pid, signal)
@@ -169,7 +176,7 @@ async function connected(url: string): Promise<Client> {
 function debianFolders(): string[] {
   try {
     return readdirSync('/usr/lib/postgresql')
-      .toSorted((one, other) => Number(one) - Number(other))
+      .toSorted((a, b) => Number(a) - Number(b))
       .map((version) => `/usr/lib/postgresql/${version}/bin`)
   } catch {
     return []

@@ -4,10 +4,10 @@ import { RedisServer } from './redis-server.ts'
 
 const agreedWithinMs = 60_000
 
-/** Where a node's bus is: the only place that Redis 6.2 knows. */
+/** The distance of a node's bus port, which Redis 6.2 cannot change. */
 const busApart = 10_000
 
-/** A private cluster of three primaries, with as many replicas each as told. */
+/** A private cluster of three primaries, with `replicas` replicas each. */
 export class RedisCluster {
   readonly servers: readonly RedisServer[]
 
@@ -18,7 +18,7 @@ export class RedisCluster {
   static async start({ replicas = 0 }: { replicas?: number } = {}): Promise<RedisCluster> {
     const settings = {
       'cluster-enabled': 'yes',
-      // Nobody is given up where nobody could take over, though the machine stands still.
+      // Without replicas no node could take over: a long timeout, so that a slow machine fails no node.
       'cluster-node-timeout': replicas > 0 ? '1000' : '15000',
       // A node that a test stops takes no other with it.
       'cluster-require-full-coverage': 'no',
@@ -84,7 +84,7 @@ async function nodeOf(server: RedisServer): Promise<ClusterNode> {
   const lines = (await server.cli('CLUSTER', 'NODES')).split('\n')
   const own = lines.find((line) => line.includes('myself')) ?? ''
   const [id = '', , , , , , , , ...ranges] = own.split(' ')
-  // What is on its way stands in brackets.
+  // Migrating slots are in brackets.
   const slots = ranges.filter((range) => !range.startsWith('[')).map((range) => range.split('-').map(Number))
   return { server, id, has: (slot) => slots.some(([first = -1, last = first]) => first <= slot && slot <= last) }
 }

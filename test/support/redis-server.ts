@@ -1,21 +1,20 @@
 /** Private Redis servers for tests: real ones, on free ports, with a folder of their own. */
 import { execFile, spawn } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
 import { ServerProcess } from './server-process.ts'
+import { makeFolder, removeFolder } from './scratch-folder.ts'
 
 export interface RedisServerOptions {
   /** Lines of redis.conf, by name. */
   readonly settings?: Readonly<Record<string, string>>
   /** Below 32768, by default. */
   readonly port?: number
-  /** Beside what this process has. */
+  /** Environment variables besides those of this process. */
   readonly environment?: Readonly<Record<string, string>>
 }
 
@@ -24,7 +23,7 @@ const startedWithinMs = 30_000
 export class RedisServer extends ServerProcess {
   readonly port: number
   readonly url: string
-  readonly folder = mkdtempSync(path.join(tmpdir(), 'leasehold-redis-'))
+  readonly folder = makeFolder('redis')
   readonly #options: RedisServerOptions
 
   private constructor(port: number, options: RedisServerOptions) {
@@ -79,10 +78,10 @@ export class RedisServer extends ServerProcess {
 
   async stop(): Promise<void> {
     await this.kill()
-    rmSync(this.folder, { recursive: true, force: true })
+    removeFolder(this.folder)
   }
 
-  /** Whether it is up: an error about a missing password is an answer too, one about loading is not. */
+  /** Whether the server is up: an error about a missing password counts as an answer, one about loading does not. */
   #answers(): Promise<boolean> {
     return new Promise((resolve) => {
       const socket = connect(this.port, '127.0.0.1', () => socket.write('PING\r\n'))

@@ -8,15 +8,15 @@ export interface ServedStore {
   /** One more driver on it, not opened. */
   make(): LockDriver
   advance(ms: number): Promise<void>
-  /** From then on `make` is about a new store. */
+  /** Empties the store: from then on `make` opens a new one. */
   empty?(): Promise<void>
-  /** True: it keeps what it has when the server is started again. */
+  /** True if the store keeps its data when the server restarts. */
   readonly lasts?: boolean
   discard?(): void
 }
 
 /**
- * Lends a store over HTTP. The suites tell claims apart by their ids, which a server hides: they are looked up in the
+ * Lends a store over HTTP. The suites identify claims by their ids, which a server hides: the ids are read from the
  * store itself, and it is an error if the server shows one.
  */
 export async function servedBench(store: ServedStore, transport: NamedTransport = overNode): Promise<Bench> {

@@ -1,15 +1,15 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { needProgram } from './debian.ts'
+import { makeFolder, removeFolder } from './scratch-folder.ts'
 
 const source = fileURLToPath(new URL('clock-shim.c', import.meta.url))
 
 /** The wall clock of a real server, which a test can set while the server runs. Start the server with `environment`. */
 export class ServerClock {
-  readonly #folder = mkdtempSync(path.join(tmpdir(), 'leasehold-clock-'))
+  readonly #folder = makeFolder('clock')
 
   constructor() {
     // A server may run as another user.
@@ -37,6 +37,6 @@ export class ServerClock {
   }
 
   remove(): void {
-    rmSync(this.#folder, { recursive: true, force: true })
+    removeFolder(this.#folder)
   }
 }

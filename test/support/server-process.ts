@@ -2,12 +2,12 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { signalTo } from './signal.ts'
 
-/** A server that a test started, and may do things to. */
+/** A server process that a test can kill, freeze and thaw. */
 export abstract class ServerProcess {
-  /** The one that was started last. */
+  /** The process started last. */
   protected process: ChildProcess | undefined
 
-  /** Ends it as a crash would. What was not on disk is lost. */
+  /** Kills the server as a crash would: data that was not on disk is lost. */
   async kill(): Promise<void> {
     const running = this.process
     if (running === undefined || running.exitCode !== null || running.signalCode !== null) return
@@ -15,7 +15,7 @@ export abstract class ServerProcess {
     await once(running, 'exit')
   }
 
-  /** Stops it in its tracks: connections stay, nothing is answered. */
+  /** Freezes the process: connections stay open, nothing is answered. */
   freeze(): void {
     signalTo(this.process, 'SIGSTOP')
   }

@@ -15,7 +15,7 @@ export class SlotMove {
     this.#to = to
   }
 
-  /** From now on nothing new is made on the old node, and the new one has what the old one has not. */
+  /** Marks the slot as migrating: new keys are created on the new node, existing ones stay on the old one. */
   static async begin(cluster: RedisCluster, name: string): Promise<SlotMove> {
     const slot = await cluster.slotOf(name)
     const nodes = await cluster.nodes()
@@ -42,12 +42,12 @@ export class SlotMove {
     if (answer !== 'OK' && answer !== 'NOKEY') throw new Error(`MIGRATE answered ${answer}`)
   }
 
-  /** Moves what is left, and the slot with it. Repeatable. */
+  /** Moves the remaining keys and assigns the slot. Repeatable. */
   async end(): Promise<void> {
     if (this.#over) return
     this.#over = true
     while ((await this.names()).length > 0) await this.move(/^/)
-    const told = new Set([this.#to.server, this.#from.server, ...this.#cluster.servers])
-    for (const server of told) await server.cli('CLUSTER', 'SETSLOT', this.#slot, 'NODE', this.#to.id)
+    const informed = new Set([this.#to.server, this.#from.server, ...this.#cluster.servers])
+    for (const server of informed) await server.cli('CLUSTER', 'SETSLOT', this.#slot, 'NODE', this.#to.id)
   }
 }

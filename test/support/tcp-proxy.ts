@@ -21,9 +21,9 @@ export class TcpProxy {
   readonly host = '127.0.0.1'
   /** How long each piece of data is held back, in either direction, and the end after it. */
   delayMs = 0
-  /** True: what the target answers is thrown away, and the client hears nothing. */
+  /** True: replies of the target are dropped, and the client receives nothing. */
   dropReplies = false
-  /** How much has been thrown away so far. */
+  /** Bytes of replies dropped so far. */
   droppedBytes = 0
   readonly #target: ProxyTarget
   readonly #server: Server
@@ -78,7 +78,7 @@ export class TcpProxy {
     this.silence()
   }
 
-  /** Half-open for good: the connections there are stay, and pass nothing on any more. New ones do. */
+  /** Half-open for good: existing connections stay open and pass nothing on any more; new ones work. */
   silence(): void {
     for (const { client, target } of this.#links) for (const socket of [client, target]) socket.pause()
   }

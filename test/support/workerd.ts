@@ -1,11 +1,11 @@
 /** The runtime of Cloudflare Workers, which is one program: fetched from npm once, and run on the loopback address. */
 import { execFileSync, spawn } from 'node:child_process'
 import { cpSync, existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
 import { ServerProcess } from './server-process.ts'
+import { makeFolder, removeFolder } from './scratch-folder.ts'
 
 const version = '1.20260730.1'
 const cache = path.resolve('node_modules/.cache/workerd')
@@ -39,10 +39,10 @@ function keep(folder: string, place: string): void {
   }
 }
 
-/** One worker, that is called over HTTP. */
+/** A worker that is called over HTTP. */
 export class Workerd extends ServerProcess {
   readonly url: string
-  /** What it wrote: exceptions of the worker, and promises that were rejected unheard. */
+  /** Its output: exceptions of the worker, and unhandled rejections. */
   complaints = ''
   readonly #folder: string
 
@@ -54,7 +54,7 @@ export class Workerd extends ServerProcess {
 
   /** Starts a worker of this module, with these compatibility flags. */
   static async start(code: string, flags: readonly string[] = []): Promise<Workerd> {
-    const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-workerd-'))
+    const folder = makeFolder('workerd')
     const port = await freePort()
     writeFileSync(path.join(folder, 'worker.js'), code)
     writeFileSync(path.join(folder, 'config.capnp'), configuration(port, flags))
@@ -80,7 +80,7 @@ export class Workerd extends ServerProcess {
 
   async stop(): Promise<void> {
     await this.kill()
-    rmSync(this.#folder, { recursive: true, force: true })
+    removeFolder(this.#folder)
   }
 }
 

@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import { setTimeout as pause } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { ClaimStatus } from '../../src/core/contract/driver.ts'
@@ -79,7 +80,7 @@ describe('a limit of time', () => {
     const limit = timeLimit(1, () => (reached += 1))
     // Runs after the limit's timer and before what that has put off.
     setTimeout(() => limit.cancel(), 1)
-    await new Promise((resolve) => setTimeout(resolve, 30))
+    await pause(30)
     expect(reached).toBe(0)
   })
 })

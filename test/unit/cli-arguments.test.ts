@@ -9,7 +9,7 @@ import {
 } from '../../src/cli/arguments.ts'
 import { readRunRequest, runOptions } from '../../src/cli/supervise/run-request.ts'
 import { nearest } from '../../src/core/contract/option-names.ts'
-import { desk } from './support/desk.ts'
+import { cliBench } from './support/cli-bench.ts'
 
 const options = { ...commonOptions, json: { type: 'boolean' }, fence: { type: 'string' } } as const
 const parse = (...args: string[]) => parseArguments(args, options)
@@ -111,13 +111,13 @@ test.each([
   ],
   [['--tll', '5s', 'nightly', 'make'], 'There is no option "--tll". Did you mean --ttl?\n'],
 ])('run %j without -- is told what was meant', async (words, meant) => {
-  const { leasehold, shown } = desk()
+  const { leasehold, shown } = cliBench()
   expect(await leasehold('run', ...words)).toBe(64)
   expect(shown.errors).toContain(meant)
 })
 
 test('a wrong option is told before the store is asked', async () => {
-  const { leasehold, context } = desk()
+  const { leasehold, context } = cliBench()
   let connections = 0
   context.connect = () => Promise.reject(new Error(`connection ${(connections += 1)}`))
   for (const option of ['--ttl', '--wait', '--max-hold', '--kill-after', '--on-conflict']) {

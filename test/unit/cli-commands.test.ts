@@ -1,10 +1,11 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { messagesTo } from '../../src/cli/output/messages.ts'
 import { connect } from '../../src/index.ts'
-import { desk } from './support/desk.ts'
+import { cliBench } from './support/cli-bench.ts'
+import { folderForTest } from '../support/test-folder.ts'
+import { aborted } from '../support/aborted.ts'
 
 const everyCommand = [
   'run',
@@ -23,7 +24,7 @@ const everyCommand = [
 
 describe('help', () => {
   test.each(everyCommand)('%s --help shows examples', async (command) => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold(command, '--help')).toBe(0)
     expect(shown.output).toMatch(new RegExp(`Usage: leasehold ${command}.*Examples:\n  leasehold ${command}`, 's'))
     const long = shown.output.split('\n').filter((line) => line.length > 120)
@@ -31,7 +32,7 @@ describe('help', () => {
   })
 
   test('the first help lists every command', async () => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('--help')).toBe(0)
     const listed = [...shown.output.matchAll(/^ {2}(\w+) {2,}\w/gm)].map(([, command]) => command)
     expect(listed).toEqual(everyCommand)
@@ -39,7 +40,7 @@ describe('help', () => {
 
   test('the page about the command line has every command, option and variable that help shows', async () => {
     const page = readFileSync('docs/cli.md', 'utf8')
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     await leasehold('--help')
     const commands = [...shown.output.matchAll(/^ {2}(\w+) {2,}\w/gm)].map(([, command = '']) => command)
     expect(commands).toContain('run')
@@ -51,7 +52,7 @@ describe('help', () => {
   })
 
   test('a wrong command or option exits with 64 and a suggestion', async () => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('rnu')).toBe(64)
     expect(await leasehold('ls', '--jsno')).toBe(64)
     expect(await leasehold()).toBe(64)
@@ -74,7 +75,7 @@ describe('bad input', () => {
     ['an eviction without a reason', ['evict', 'a', '--yes'], 'needs --reason'],
     ['an eviction nobody can agree to', ['evict', 'a', '--reason', 'x'], 'say --yes'],
   ])('%s exits with 64 and says what is wrong', async (_, args, message) => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold(...args)).toBe(64)
     expect(shown.errors).toContain(message)
     expect(shown.errors).not.toContain('\u001b')
@@ -83,7 +84,7 @@ describe('bad input', () => {
 
 describe('ls', () => {
   test('says on standard error that there is nothing', async () => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('ls')).toBe(0)
     expect(shown).toEqual({
       output: '',
@@ -92,7 +93,7 @@ describe('ls', () => {
   })
 
   test('shows every lock, over as many pages as it takes, and only those of the prefix', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     const locks = await connect(store)
     const names = Array.from({ length: 1201 }, (_, index) => `a/${index}`)
     await Promise.all([...names, 'b/1'].map((name) => locks.acquire(name)))
@@ -109,7 +110,7 @@ describe('ls', () => {
   })
 
   test('--json shows one document a lock, without claim ids', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     const locks = await connect(store)
     const lease = await locks.acquire('a')
     expect(await leasehold('ls', '--json')).toBe(0)
@@ -125,7 +126,7 @@ describe('ls', () => {
   })
 
   test('nothing in the store can steer the terminal', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     const locks = await connect(store, { metadata: { user: '\u001b]0;owned\u0007', command: 'a\nleasehold: granted' } })
     await locks.acquire('a\u202eb')
     for (const args of [['ls'], ['ls', '--json'], ['explain', 'a\u202eb'], ['explain', 'a\u202eb', '--json']]) {
@@ -142,7 +143,7 @@ describe('ls', () => {
 
 describe('explain', () => {
   test('says who holds it, who waits, or that it is free', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     const locks = await connect(store)
     const lease = await locks.acquire('a')
     const waiting = locks.acquire('a')
@@ -166,7 +167,7 @@ describe('explain', () => {
 
 describe('evict', () => {
   test('takes the lock away and says what that means', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     const locks = await connect(store)
     const lease = await locks.acquire('a')
     expect(await leasehold('evict', 'a', '--reason', 'stuck', '--yes')).toBe(0)
@@ -178,7 +179,7 @@ describe('evict', () => {
   })
 
   test('exits with 1 if nobody holds it, or nobody with that fence', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     expect(await leasehold('evict', 'a', '--reason', 'x', '--yes')).toBe(1)
     const locks = await connect(store)
     const lease = await locks.acquire('a')
@@ -193,7 +194,7 @@ describe('evict', () => {
     ['', 1],
     ['n', 1],
   ])('asks first: the answer "%s" exits with %i', async (answer, exitCode) => {
-    const { store, leasehold, shown } = desk(answer)
+    const { store, leasehold, shown } = cliBench(answer)
     const locks = await connect(store)
     const lease = await locks.acquire('a')
     expect(await leasehold('evict', 'a', '--reason', 'x')).toBe(exitCode)
@@ -205,7 +206,7 @@ describe('evict', () => {
 
 describe('doctor', () => {
   test('tries what locks need, says how long it took, and leaves nothing behind', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     expect(await leasehold('doctor')).toBe(0)
     const lines = shown.output.trimEnd().split('\n')
     expect(lines).toHaveLength(5)
@@ -215,7 +216,7 @@ describe('doctor', () => {
   })
 
   test('says what is wrong, and exits with the code of that', async () => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('doctor', '--store', 'redis://:secret@127.0.0.1:1', '--json')).toBe(69)
     const text = expect.stringMatching(/^Redis cannot be reached: .*127\.0\.0\.1:1/)
     expect(JSON.parse(shown.output)).toMatchObject({ verdict: 'wrong', text })
@@ -225,10 +226,10 @@ describe('doctor', () => {
   })
 
   test('asks for a look at leases that are over', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     await using locks = await connect(store)
     const lease = await locks.acquire('a', { ttl: '20ms', heartbeat: 'manual' })
-    await new Promise((resolve) => lease.signal.addEventListener('abort', resolve))
+    await aborted(lease.signal)
     await expect.poll(async () => (await locks.stats()).staleLocks).toBe(1)
     expect(await leasehold('doctor')).toBe(0)
     expect(shown.output).toMatch(
@@ -239,7 +240,7 @@ describe('doctor', () => {
 
 describe('bench', () => {
   test('measures four things, and leaves nothing behind', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     expect(await leasehold('bench', '--for', '20ms', '--locks', '3', '--clients', '2', '--json')).toBe(0)
     const lines = shown.output.trimEnd().split('\n')
     const measured = lines.map(
@@ -256,13 +257,13 @@ describe('bench', () => {
   })
 
   test('shows people a table', async () => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('bench', '--for', '5ms', '--locks', '2', '--clients', '2')).toBe(0)
     expect(shown.output).toMatch(/a second +median +99 %\none lock, .*\n2 locks at once, .*\n2 leases .*\n2 clients /)
   })
 
   test('shows the table at a terminal in lines of its own', async () => {
-    const { leasehold, context } = desk()
+    const { leasehold, context } = cliBench()
     let screen = ''
     context.messages = messagesTo((text) => (screen += text), { columns: 80 })
     context.print = (text) => (screen += text)
@@ -278,13 +279,13 @@ describe('bench', () => {
     [['--store', 'github:a/b'], /hundreds of comments/],
     [['name'], /takes no NAME/],
   ])('%j is refused', async (args, message) => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('bench', ...args)).toBe(64)
     expect(shown.errors).toMatch(message)
   })
 
   test('says what is wrong with a store, and exits with the code of that', async () => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('bench', '--store', 'redis://127.0.0.1:1')).toBe(69)
     expect(shown.errors).toContain('127.0.0.1:1')
   })
@@ -293,13 +294,12 @@ describe('bench', () => {
 describe('acquire, renew and release', () => {
   let folder: string
   beforeEach(() => {
-    folder = mkdtempSync(path.join(tmpdir(), 'leasehold-proof-'))
+    folder = folderForTest('proof')
   })
-  afterEach(() => rmSync(folder, { recursive: true }))
   const proof = () => path.join(folder, 'proof')
 
   test('keep a lock from one command to the next, by a file for its owner alone', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     await using locks = await connect(store)
     expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof())).toBe(0)
     const [holder] = (await locks.inspect('a'))?.holders ?? []
@@ -316,7 +316,7 @@ describe('acquire, renew and release', () => {
   })
 
   test('say that a lock is no longer ours', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     await using locks = await connect(store, { allowForce: true })
     await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof())
     await locks.evict('a', { reason: 'stuck' })
@@ -327,7 +327,7 @@ describe('acquire, renew and release', () => {
   })
 
   test('keep the namespace, and shared locks and permits shared', async () => {
-    const { store, leasehold } = desk()
+    const { store, leasehold } = cliBench()
     await using locks = await connect(store, { namespace: 'team' })
     await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof(), '--shared', '--namespace', 'team')
     expect(await locks.readWrite('a').tryRead()).not.toBeNull()
@@ -336,7 +336,7 @@ describe('acquire, renew and release', () => {
   })
 
   test('leave no lock behind that nobody could release', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     await using locks = await connect(store)
     writeFileSync(proof(), '')
     expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof())).toBe(64)
@@ -359,7 +359,7 @@ describe('acquire, renew and release', () => {
     ['release', '--proof', 'no-such-file'],
     ['release', '--proof', 'README.md'],
   ])('%s %s %s %s is wrong use', async (...words) => {
-    const { leasehold } = desk()
+    const { leasehold } = cliBench()
     expect(await leasehold(...words.filter((word) => word !== undefined))).toBe(64)
   })
 })

@@ -1,23 +1,21 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { connect } from '../../src/index.ts'
-import { desk } from './support/desk.ts'
+import { cliBench } from './support/cli-bench.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 let folder: string
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'leasehold-conflicts-'))
+  folder = folderForTest('conflicts')
   vi.stubEnv('LEASEHOLD_STATE_DIR', folder)
 })
 afterEach(() => {
   vi.unstubAllEnvs()
-  rmSync(folder, { recursive: true })
 })
 
 describe('a runner with a name', () => {
   test('reclaims what it held before, and nobody else does', async () => {
-    const { leasehold } = desk()
+    const { leasehold } = cliBench()
     const reclaim = (runner: string) =>
       leasehold('run', 'a', '--runner', runner, '--on-conflict', 'reclaim', '--no-wait', '--', 'true')
     const proof = path.join(folder, 'proof')
@@ -28,13 +26,13 @@ describe('a runner with a name', () => {
   })
 
   test('is told that there is nothing to reclaim without a name', async () => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('run', 'a', '--on-conflict', 'reclaim', '--', 'true')).toBe(64)
     expect(shown.errors).toContain('needs --runner NAME')
   })
 
   test('has the name alone', async () => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     await using locks = await connect('memory:', { runner: 'one' })
     expect(locks.runner.pid).toBe(process.pid)
     expect(await leasehold('run', 'a', '--runner', 'one', '--', 'true')).toBe(75)
@@ -44,7 +42,7 @@ describe('a runner with a name', () => {
 
 describe('--stale-after', () => {
   test('says after which silence a lock is stolen', async () => {
-    const { store, leasehold } = desk()
+    const { store, leasehold } = cliBench()
     await using locks = await connect(store)
     await locks.acquire('a', { ttl: '10m', heartbeat: 'manual' })
     const steal = (after: string) =>
@@ -54,21 +52,21 @@ describe('--stale-after', () => {
   })
 
   test('goes with steal-stale', async () => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('run', 'a', '--stale-after', '1m', '--', 'true')).toBe(64)
     expect(shown.errors).toContain('goes with --on-conflict steal-stale')
   })
 })
 
 test('to wait and not to wait is a contradiction', async () => {
-  const { leasehold, shown } = desk()
+  const { leasehold, shown } = cliBench()
   expect(await leasehold('run', 'a', '--no-wait', '--wait', '3s', '--', 'true')).toBe(64)
   expect(await leasehold('acquire', 'a', '--no-wait', '--wait', '3s', '--ttl', '1m', '--proof', 'p')).toBe(64)
   expect(shown.errors.match(/takes --wait DURATION or --no-wait, not both/g)).toHaveLength(2)
 })
 
 test('--quiet says nothing about waiting, and still that the holder before did not let go', async () => {
-  const { store, leasehold, shown } = desk()
+  const { store, leasehold, shown } = cliBench()
   await using locks = await connect(store)
   await locks.acquire('a')
   expect(await leasehold('run', 'a', '--on-conflict', 'force', '--quiet', '--', 'true')).toBe(0)

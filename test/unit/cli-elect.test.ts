@@ -11,11 +11,11 @@ async function elect(open: (time: number, ...where: Parameters<typeof connect>) 
   let times = 0
   let errors = ''
   const context: CommandContext = {
-    variables: { ...process.env, LEASEHOLD_STORE: 'desk:elections' },
+    variables: { ...process.env, LEASEHOLD_STORE: 'bench:elections' },
     messages: messagesTo((text) => (errors += text), undefined),
     print: () => {},
     // Under another name: commands do not take a store that is in the memory of a process.
-    connect: (url, options) => open((times += 1), url.replace('desk:', 'memory:'), options),
+    connect: (url, options) => open((times += 1), url.replace('bench:', 'memory:'), options),
     ask: undefined,
   }
   const code = await runCommandLine(['elect', 'office', '--', 'sh', '-c', 'exit 3'], context)

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { redactedText, redactedUrl } from '../../src/core/contract/redaction.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
-import { desk } from './support/desk.ts'
+import { cliBench } from './support/cli-bench.ts'
 
 const evil = '\u001b]0;owned\u0007\u001b[31m\u202e\r\n\u009b2J'
 
@@ -11,7 +11,7 @@ const steering = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2028\u2
 
 /** A lock that somebody wrote into the store without asking Leasehold, and one who waits for it. */
 async function haunted(kind: string) {
-  const { store, ...rest } = desk()
+  const { store, ...rest } = cliBench()
   const driver = memory({ name: store.replace('memory:', '') })
   await driver.open()
   const runner = { id: `id${evil}`, incarnation: '1', host: `host${evil}`, pid: 1, client: `c${evil}` }
@@ -80,7 +80,7 @@ describe('a URL that is shown', () => {
     'mysqlx://u:s3cret@h',
     'github:o/r?token=s3cret&x',
   ])('has none in what any command says: %s', async (url) => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     for (const args of [['doctor'], ['ls'], ['run', 'a', '--', 'true'], ['explain', 'a'], ['bench', '--for', '1ms']]) {
       await leasehold(...args, '--store', url)
     }

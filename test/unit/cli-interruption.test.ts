@@ -1,15 +1,14 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync } from 'node:fs'
 import path from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { connect } from '../../src/index.ts'
-import { desk } from './support/desk.ts'
+import { cliBench } from './support/cli-bench.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 test.each([['run'], ['elect']])('%s that is interrupted just when it is granted starts no command', async (word) => {
-  const directory = mkdtempSync(path.join(tmpdir(), 'leasehold-interruption-'))
-  onTestFinished(() => rmSync(directory, { recursive: true }))
+  const directory = folderForTest('interruption')
   const file = path.join(directory, 'started')
-  const { leasehold, shown, store, context } = desk()
+  const { leasehold, shown, store, context } = cliBench()
   const opening = context.connect
   context.connect = async (...where) => {
     const locks = await opening(...where)
@@ -25,7 +24,7 @@ test.each([['run'], ['elect']])('%s that is interrupted just when it is granted 
 })
 
 test('doctor that is interrupted leaves no lock behind', async () => {
-  const { leasehold, shown, store, context } = desk()
+  const { leasehold, shown, store, context } = cliBench()
   const opening = context.connect
   context.connect = async (...where) => {
     const locks = await opening(...where)

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { exitCodeOf } from '../../src/cli/exit-codes.ts'
 import { lockNameOf, targetOf } from '../../src/cli/output/lock-name.ts'
 import { byteRange, connect, inode, issue, path } from '../../src/index.ts'
-import { desk } from './support/desk.ts'
+import { cliBench } from './support/cli-bench.ts'
 
 /** One lock of each kind, held, and a named one that reads like another. */
 async function held(store: string) {
@@ -28,7 +28,7 @@ const names = [
 
 describe('ls', () => {
   test('tells kinds apart, and shows names as other commands take them', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     const { locks } = await held(store)
     expect(await leasehold('ls')).toBe(0)
     const [headings, ...rows] = shown.output.trimEnd().split('\n')
@@ -39,7 +39,7 @@ describe('ls', () => {
   })
 
   test('counts with a range those who wait for some of it', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     const locks = await connect(store)
     await locks.acquire(byteRange(9, 0, 10))
     await locks.acquire(byteRange(9, 100, 200))
@@ -52,7 +52,7 @@ describe('ls', () => {
   })
 
   test('--json says the kind', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     const { locks } = await held(store)
     expect(await leasehold('ls', '--json')).toBe(0)
     const documents = shown.output
@@ -70,7 +70,7 @@ describe('ls', () => {
 
 describe.each(names)('a lock of the kind %s called %s', (kind, name, label) => {
   test('is explained', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     const { locks, leases } = await held(store)
     expect(await leasehold('explain', '--kind', kind, name)).toBe(0)
     expect(shown.output).toContain(`${label} (${leases[kind].key})\n`)
@@ -83,7 +83,7 @@ describe.each(names)('a lock of the kind %s called %s', (kind, name, label) => {
   })
 
   test('is evicted, and no other', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     const { locks, leases } = await held(store)
     expect(await leasehold('evict', name, '--kind', kind, '--reason', 'stuck', '--yes')).toBe(0)
     expect(shown.output).toBe(`evicted fence ${leases[kind].fence} from ${label}\n`)
@@ -94,7 +94,7 @@ describe.each(names)('a lock of the kind %s called %s', (kind, name, label) => {
   })
 
   test('is watched', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     const { locks, leases } = await held(store)
     const watching = leasehold('watch', name, '--kind', kind)
     await expect.poll(() => shown.output).toContain(`with fence ${leases[kind].fence}\n`)
@@ -105,7 +105,7 @@ describe.each(names)('a lock of the kind %s called %s', (kind, name, label) => {
   })
 
   test('is taken, and waited for under this name', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     const { locks } = await held(store)
     expect(await leasehold('run', name, '--kind', kind, '--no-wait', '--', 'true')).toBe(75)
     await locks.close()
@@ -120,7 +120,7 @@ describe('of an inode with ranges', () => {
     ['range', '9:5-20', [true, false]],
     ['inode', '9', [true, true]],
   ] as const)('%s %s concerns those that touch it', async (kind, name, concerned) => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     await using locks = await connect(store)
     const leases = [await locks.acquire(byteRange(9, 0, 10)), await locks.acquire(byteRange(9, 100, 200))]
     expect(await leasehold('explain', '--kind', kind, name)).toBe(0)
@@ -132,7 +132,7 @@ describe('of an inode with ranges', () => {
   })
 
   test('a range beside them is free', async () => {
-    const { store, leasehold, shown } = desk()
+    const { store, leasehold, shown } = cliBench()
     await using locks = await connect(store)
     const lease = await locks.acquire(byteRange(9, 0, 10))
     expect(await leasehold('explain', '--kind', 'range', '9:10-20')).toBe(0)
@@ -151,13 +151,13 @@ describe('wrong names', () => {
     ['range', '7', '"7" is no range. Write INODE:START-END'],
     ['range', '7:9-3', 'empty or reversed'],
   ])('%s %s', async (kind, name, message) => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('explain', '--kind', kind, name)).toBe(64)
     expect(shown.errors).toContain(message)
   })
 
   test('watch --all takes no kind', async () => {
-    const { leasehold } = desk()
+    const { leasehold } = cliBench()
     expect(await leasehold('watch', '--all', '--kind', 'inode')).toBe(64)
   })
 })
@@ -203,7 +203,7 @@ test('whatever words are given to commands that look, it is done, nobody holds i
   const command = fc.constantFrom('ls', 'explain', 'evict')
   await fc.assert(
     fc.asyncProperty(command, fc.array(word, { maxLength: 5 }), async (given, words) => {
-      const { leasehold, shown } = desk()
+      const { leasehold, shown } = cliBench()
       expect([0, 1, 64]).toContain(await leasehold(given, ...words))
       // oxlint-disable-next-line no-control-regex -- control characters are what must not be there
       expect(shown.output + shown.errors).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/)

@@ -1,14 +1,13 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readdirSync } from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { desk } from './support/desk.ts'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { cliBench } from './support/cli-bench.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 let folder: string
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'leasehold-limits-'))
+  folder = folderForTest('limits')
 })
-afterEach(() => rmSync(folder, { recursive: true }))
 
 /** What is no duration for any option. */
 const noDuration = [
@@ -70,7 +69,7 @@ describe.each(Object.entries(commands))('%s', (_, { words, after = [], options }
     const command = after.map((word) => (word === 'ran' ? file('ran') : word))
     const extra = option === 'stale-after' ? ['--on-conflict', 'steal-stale'] : []
     for (const value of values) {
-      const { leasehold, shown } = desk()
+      const { leasehold, shown } = cliBench()
       const code = await leasehold(...own, ...store, ...extra, `--${option}=${value}`, ...command)
       expect({ value, code }).toEqual({ value, code: 64 })
       expect(shown.errors).toContain(`--${option}`)
@@ -82,7 +81,7 @@ describe.each(Object.entries(commands))('%s', (_, { words, after = [], options }
 
 test('renew refuses a ttl beyond its limits, and the lock stays as it was', async () => {
   const proof = path.join(folder, 'proof')
-  const { leasehold, shown } = desk()
+  const { leasehold, shown } = cliBench()
   expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', proof)).toBe(0)
   for (const value of someTime) {
     expect({ value, code: await leasehold('renew', '--proof', proof, `--ttl=${value}`) }).toEqual({ value, code: 64 })

@@ -1,34 +1,23 @@
 import { execFileSync } from 'node:child_process'
-import { once } from 'node:events'
-import {
-  chmodSync,
-  chownSync,
-  existsSync,
-  mkdtempSync,
-  readFileSync,
-  rmSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
+import { chmodSync, chownSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
+import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { identifyStores } from '../../src/cli/stores/store.ts'
 import { connect } from '../../src/index.ts'
-import { desk } from './support/desk.ts'
+import { cliBench } from './support/cli-bench.ts'
+import { folderForTest } from '../support/test-folder.ts'
+import { listen } from '../support/loopback.ts'
 
 let folder: string
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'leasehold-proof-'))
+  folder = folderForTest('proof')
 })
-afterEach(() => rmSync(folder, { recursive: true }))
 const inFolder = (name: string) => path.join(folder, name)
 
 /** A lock "a" in a file of its own, and the proof of it. */
 async function acquired(...more: string[]) {
-  const { leasehold, shown, context } = desk()
+  const { leasehold, shown, context } = cliBench()
   context.variables = {}
   const store = `sqlite:${inFolder('a.sqlite')}`
   const proof = inFolder('proof')
@@ -131,10 +120,10 @@ describe('a proof of somebody else', () => {
       asked.push(request.headers.authorization)
       response.writeHead(404).end()
     })
-    await once(server.listen(0, '127.0.0.1'), 'listening')
+    const port = await listen(server)
     onTestFinished(() => void server.close())
     const { proof, leasehold, shown, context } = await acquired()
-    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const url = `http://127.0.0.1:${port}`
     const read = JSON.parse(readFileSync(proof, 'utf8')) as object
     writeFileSync(proof, JSON.stringify({ ...read, store: { url, isWhole: true } }))
     return { asked, proof, leasehold, shown, context, url }
@@ -196,7 +185,7 @@ describe('a proof of somebody else', () => {
   })
 
   test('is not waited for if it is a pipe, and not read if it is huge', async () => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     execFileSync('mkfifo', [inFolder('pipe')])
     writeFileSync(inFolder('huge'), ' '.repeat(100_000), { mode: 0o600 })
     for (const name of ['pipe', 'huge', '.']) {

@@ -1,10 +1,10 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync } from 'node:fs'
 import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { describeStore } from '../../src/cli/stores/store.ts'
 import { connect } from '../../src/index.ts'
-import { desk } from './support/desk.ts'
+import { cliBench } from './support/cli-bench.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 const disk = vi.hoisted(() => ({ isFull: false }))
 
@@ -31,10 +31,9 @@ test('the store that nobody named is shown to people with its file', () => {
 })
 
 test('a proof that does not fit on the disk leaves neither a file nor a lock', async () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-proof-'))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const folder = folderForTest('proof')
   const file = path.join(folder, 'proof')
-  const { store, leasehold, shown } = desk()
+  const { store, leasehold, shown } = cliBench()
   await using locks = await connect(store)
   disk.isFull = true
   expect(await leasehold('acquire', 'a', '--ttl', '10m', '--proof', file)).toBe(74)

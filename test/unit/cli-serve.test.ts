@@ -1,12 +1,14 @@
-import { chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { createServer, type AddressInfo, type Socket } from 'node:net'
-import { tmpdir } from 'node:os'
+import { chmodSync, chownSync, writeFileSync } from 'node:fs'
+import { createServer, type Socket } from 'node:net'
 import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { runCommandLine } from '../../src/cli/command-line.ts'
 import { messagesTo } from '../../src/cli/output/messages.ts'
 import { readTokensFile } from '../../src/cli/stores/tokens-file.ts'
 import { connect } from '../../src/index.ts'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
+import { folderForTest } from '../support/test-folder.ts'
+import { listen } from '../support/loopback.ts'
 
 function serving(store: string): { readonly code: Promise<number>; readonly errors: () => string } {
   let errors = ''
@@ -31,20 +33,19 @@ test('a server that is told to end while it starts ends, whatever it was told be
 test('a server whose store is not open yet is not waited for when it is told twice', async () => {
   const sockets: Socket[] = []
   const silent = createServer((socket) => void sockets.push(socket))
-  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  const port = await listen(silent)
   onTestFinished(() => {
     for (const socket of sockets) socket.destroy()
     silent.close()
   })
-  const { code } = serving(`redis://127.0.0.1:${(silent.address() as AddressInfo).port}`)
+  const { code } = serving(`redis://127.0.0.1:${port}`)
   process.emit('SIGINT', 'SIGINT')
   process.emit('SIGINT', 'SIGINT')
   expect(await code).toBe(130)
 })
 
 test.skipIf(process.getuid?.() !== 0)('the tokens of another user are not read', () => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-tokens-'))
-  onTestFinished(() => rmSync(folder, { recursive: true }))
+  const folder = folderForTest('tokens')
   const file = path.join(folder, 'tokens.json')
   writeFileSync(file, '[]', { mode: 0o600 })
   chownSync(file, 65_534, 65_534)
@@ -55,13 +56,13 @@ test.skipIf(process.getuid?.() !== 0)('the tokens of another user are not read',
 test.skipIf(process.getuid?.() !== 0)(
   'tokens of root may be for the group of the server, as those of a container are',
   () => {
-    const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-tokens-'))
+    const folder = makeFolder('tokens')
     const serverId = 65_533
     const tokens = [{ name: 'ci', token: 'c'.repeat(16), namespaces: '*', rights: ['lock'] }]
     onTestFinished(() => {
       process.seteuid?.(0)
       process.setegid?.(0)
-      rmSync(folder, { recursive: true })
+      removeFolder(folder)
     })
     chmodSync(folder, 0o755)
     const file = path.join(folder, 'tokens.json')

@@ -1,18 +1,17 @@
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { existsSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { connect } from '../../src/index.ts'
-import { desk } from './support/desk.ts'
+import { cliBench } from './support/cli-bench.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 let folder: string
 beforeEach(() => {
-  folder = mkdtempSync(path.join(tmpdir(), 'leasehold-stores-'))
+  folder = folderForTest('stores')
   vi.stubEnv('LEASEHOLD_STATE_DIR', path.join(folder, 'state'))
 })
 afterEach(() => {
   vi.unstubAllEnvs()
-  rmSync(folder, { recursive: true })
 })
 
 /** What each command says where nobody else can see its locks, or where there are none. */
@@ -35,7 +34,7 @@ function withStore(words: readonly string[], store: string): string[] {
 
 describe('a store in the memory of a process', () => {
   test.each(commands)('is refused by %s: nobody else would see the lock', async (...words) => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     for (const store of ['memory:', 'memory:name', 'quorum:memory:a,memory:b,memory:c']) {
       expect(await leasehold(...withStore(words, store))).toBe(64)
       expect(shown.errors).toContain('in the memory of one process')
@@ -47,7 +46,7 @@ describe('a store in the memory of a process', () => {
 
 describe('a file that does not exist', () => {
   test.each(looking)('is not made by %s, which says that there is none', async (...words) => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     const file = path.join(folder, 'no', 'typo.sqlite')
     expect(await leasehold(...withStore(words, `sqlite:${file}`))).toBe(69)
     expect(shown.output + shown.errors).toContain(`There is no lock file ${file}`)
@@ -55,7 +54,7 @@ describe('a file that does not exist', () => {
   })
 
   test('is an empty store if it is the one for those who name none', async () => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('ls', '--store', 'sqlite:')).toBe(0)
     expect(await leasehold('explain', 'a', '--store', 'sqlite:')).toBe(0)
     expect(await leasehold('evict', 'a', '--reason', 'x', '--yes', '--store', 'sqlite:')).toBe(1)
@@ -66,7 +65,7 @@ describe('a file that does not exist', () => {
   })
 
   test('is watched until somebody makes it', async () => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     const watching = leasehold('watch', 'a', '--store', 'sqlite:')
     await expect.poll(() => shown.output).toMatch(/^\S+ a: free\n$/)
     expect(readdirSync(folder)).toEqual([])
@@ -78,7 +77,7 @@ describe('a file that does not exist', () => {
   })
 
   test('is made by doctor, which says so, only where locks are taken anyway', async () => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('doctor', '--store', 'sqlite:')).toBe(0)
     expect(shown.errors).toContain('its file is made now')
     expect(existsSync(path.join(folder, 'state', 'locks.sqlite'))).toBe(true)
@@ -94,7 +93,7 @@ describe('the URL of an SQLite store', () => {
     ['sqlite:x.sqlite ', 'has a line break in it, or a space at its end'],
     ['memory:\n', 'has a line break in it, or a space at its end'],
   ])('is not %s', async (url, message) => {
-    const { leasehold, shown } = desk()
+    const { leasehold, shown } = cliBench()
     expect(await leasehold('ls', '--store', url)).toBe(64)
     expect(await leasehold('run', 'a', '--store', url, '--', 'true')).toBe(64)
     expect(shown.errors).toContain(message)

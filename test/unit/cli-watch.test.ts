@@ -1,10 +1,10 @@
 import { describe, expect, test, vi } from 'vitest'
 import { connect, LeaseholdError } from '../../src/index.ts'
-import { desk } from './support/desk.ts'
+import { cliBench } from './support/cli-bench.ts'
 
 describe('watch', () => {
   test('goes on when a store that has answered is away for a while', async () => {
-    const { leasehold, shown, store, context } = desk()
+    const { leasehold, shown, store, context } = cliBench()
     await using locks = await connect(store)
     const opening = context.connect
     context.connect = async (...where) => {
@@ -30,7 +30,7 @@ describe('watch', () => {
 
   test('ends when the store refuses, or never answered', async () => {
     for (const reason of ['auth', 'network']) {
-      const { leasehold, shown, context } = desk()
+      const { leasehold, shown, context } = cliBench()
       const opening = context.connect
       context.connect = async (...where) => {
         const watched = await opening(...where)
@@ -47,7 +47,7 @@ describe('watch', () => {
 
   test('is interrupted while a store does not answer', async () => {
     const silent: { isAsked: boolean; answer: (error: Error) => void } = { isAsked: false, answer: () => {} }
-    const { leasehold, shown, context } = desk()
+    const { leasehold, shown, context } = cliBench()
     context.connect = () =>
       new Promise((_, reject) => {
         silent.isAsked = true

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { AcquireOptions, Lease, LeaseholdError, Locks } from '../../src/index.ts'
 import { around } from '../support/around.ts'
@@ -147,10 +148,9 @@ describe('a deadlock', () => {
     const [one, other] = [await client(), await client()]
     const cross = (locks: Locks, first: string, second: string) =>
       locks.run(first, async () => {
-        await advanceSoon()
+        await nextTurn()
         await locks.run('between ' + first, () => locks.run(second, () => {}))
       })
-    const advanceSoon = () => new Promise((resolve) => setImmediate(resolve))
     const both = Promise.allSettled([cross(one, 'a', 'b'), cross(other, 'b', 'a')])
     await advance(3000)
     const outcomes = (await both).map(({ status }) => status)

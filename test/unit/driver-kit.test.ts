@@ -11,20 +11,7 @@ import { Reconnector } from '../../src/drivers/kit/reconnector.ts'
 import { hostAndPort, hostList, hostText } from '../../src/drivers/kit/url.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { claimOf } from '../support/claims.ts'
-
-interface Deferred<Value> {
-  readonly promise: Promise<Value>
-  readonly resolve: (value: Value) => void
-  readonly reject: (error: unknown) => void
-}
-
-function deferred<Value>(): Deferred<Value> {
-  let settle: Omit<Deferred<Value>, 'promise'> | undefined
-  const promise = new Promise<Value>((resolve, reject) => {
-    settle = { resolve, reject }
-  })
-  return { promise, ...(settle as Omit<Deferred<Value>, 'promise'>) }
-}
+import { deferred } from '../support/deferred.ts'
 
 describe('a life cycle', () => {
   const closed = { code: 'CLOSED', message: expect.stringContaining('This store has been closed') as string }

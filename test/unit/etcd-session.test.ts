@@ -8,6 +8,7 @@ import { BadMessage } from '../../src/drivers/etcd/rpc/protobuf.ts'
 import { Session } from '../../src/drivers/etcd/rpc/session.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
+import { listen, closeServer } from '../support/loopback.ts'
 
 let server: Http2Server
 let session: Session
@@ -26,14 +27,13 @@ beforeEach(async () => {
     stream.on('error', () => {})
     act(stream)
   })
-  const port = await freePort()
-  await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve))
+  const port = await listen(server, await freePort())
   session = await Session.open({ endpoint: { host: '127.0.0.1', port }, tls: undefined }, 2000)
 })
 
 afterEach(async () => {
   session.close()
-  await new Promise((resolve) => server.close(resolve))
+  await closeServer(server)
 })
 
 /** Answers as etcd does, with this in place of a message. */

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createLocks, type Logger } from '../../src/index.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
@@ -7,7 +8,7 @@ const note = (reason: unknown): void => void unhandled.push(reason)
 
 /** Until Node would have told of a rejection that nobody handles. */
 async function turns(): Promise<void> {
-  for (let turn = 0; turn < 5; turn += 1) await new Promise<void>((resolve) => setImmediate(resolve))
+  for (let turn = 0; turn < 5; turn += 1) await nextTurn()
 }
 
 beforeEach(() => {

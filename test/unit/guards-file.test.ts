@@ -1,20 +1,19 @@
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { beforeEach, expect, test } from 'vitest'
 import { fileGuard } from '../../src/guards/index.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 const superseded = expect.objectContaining({ code: 'LOST', reason: 'superseded' }) as Error
 let folder: string
 let file: string
 
 beforeEach(() => {
-  folder = mkdtempSync(join(tmpdir(), 'leasehold-guard-'))
+  folder = folderForTest('guard')
   file = join(folder, 'report.json')
 })
-afterEach(() => rmSync(folder, { recursive: true }))
 
 test('a file guard lets the same holder write many times and refuses the one it replaced', async () => {
   const guard = fileGuard(file)

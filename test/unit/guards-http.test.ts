@@ -1,25 +1,21 @@
 import { createServer, type RequestListener, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { fencedFetch, httpGuard, memoryGuard } from '../../src/guards/index.ts'
+import { listen, closeServer } from '../support/loopback.ts'
+import { deferred } from '../support/deferred.ts'
 
 const superseded = expect.objectContaining({ code: 'LOST', reason: 'superseded' }) as Error
 const servers: Server[] = []
 
 afterEach(async () => {
-  await Promise.all(
-    servers.splice(0).map((server) => {
-      server.closeAllConnections()
-      return new Promise((resolve) => server.close(resolve))
-    }),
-  )
+  await Promise.all(servers.splice(0).map((server) => closeServer(server)))
 })
 
 async function serve(listener: RequestListener): Promise<string> {
   const server = createServer(listener)
   servers.push(server)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const port = await listen(server)
+  return `http://127.0.0.1:${port}`
 }
 
 /** A server whose every path may be written, and what was written. */
@@ -86,33 +82,27 @@ describe('an HTTP guard', () => {
   test('does not let a newer write overtake one that is under way, even if its client has gone', async () => {
     const order: string[] = []
     const guard = httpGuard()
-    let finish = (): void => {}
-    const slow = new Promise<void>((resolve) => {
-      finish = resolve
-    })
-    let begun = (): void => {}
-    const began = new Promise<void>((resolve) => {
-      begun = resolve
-    })
+    const slow = deferred()
+    const begun = deferred()
     const url = await serve((request, response) =>
       guard(request, response, async () => {
         const fence = String(request.headers['if-fence'])
         order.push(`${fence} begins`)
-        begun()
-        if (fence === '1') await slow
+        begun.resolve()
+        if (fence === '1') await slow.promise
         order.push(`${fence} ends`)
         response.end()
       }),
     )
     const client = new AbortController()
     const old = fencedFetch({ fence: 1, signal: client.signal }, url, { method: 'PUT' })
-    await began
+    await begun.promise
     client.abort()
     await expect(old).rejects.toThrow('aborted')
     const later = fencedFetch({ fence: 2 }, url, { method: 'PUT' })
     const elsewhere = await fencedFetch({ fence: 3 }, `${url}/elsewhere`, { method: 'PUT' })
     expect(elsewhere.status).toBe(200)
-    finish()
+    slow.resolve()
     expect((await later).status).toBe(200)
     expect(order).toEqual(['1 begins', '3 begins', '3 ends', '1 ends', '2 begins', '2 ends'])
   })

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { isSuperseded, memoryGuard, rangeGuard } from '../../src/guards/index.ts'
 import { seededRandom } from '../../src/testing/random.ts'
 import { isSettled } from './support/bench-of-locks.ts'
+import { deferred } from '../support/deferred.ts'
 
 const superseded = expect.objectContaining({ code: 'LOST', reason: 'superseded' }) as Error
 
@@ -57,10 +58,7 @@ describe('a memory guard', () => {
   test('runs the writes of one resource one after another', async () => {
     const guard = memoryGuard()
     const order: string[] = []
-    let finish = (): void => {}
-    const slow = new Promise<void>((resolve) => {
-      finish = resolve
-    })
+    const { promise: slow, resolve: finish } = deferred()
     const old = guard.write('a', 1, async () => {
       order.push('old begins')
       await slow

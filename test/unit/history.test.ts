@@ -1,5 +1,4 @@
-import { appendFileSync, mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { appendFileSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { checkHistory, historyLog, readHistory, type HistoryEvent } from '../../src/testing/index.ts'
@@ -7,6 +6,7 @@ import { seededRandom } from '../../src/testing/random.ts'
 import { bruteForce } from './history/brute-force.ts'
 import { plantings } from './history/plant.ts'
 import { Simulation, trades } from './history/simulate.ts'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 const memory = new Map<string, HistoryEvent[]>()
 
@@ -159,7 +159,7 @@ function scribble(random: () => number): HistoryEvent[] {
 
 describe('a log', () => {
   test('of several processes is one history, and a torn last line is left out', () => {
-    const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-history-'))
+    const folder = makeFolder('history')
     try {
       const files = ['one', 'two'].map((name) => path.join(folder, name))
       for (const [index, file] of files.entries()) {
@@ -180,7 +180,7 @@ describe('a log', () => {
       expect(events[0]).toMatchObject({ attempt: 'a1' })
       expect(events.map(({ at }) => at)).toEqual(events.map(({ at }) => at).toSorted((one, other) => one - other))
     } finally {
-      rmSync(folder, { recursive: true })
+      removeFolder(folder)
     }
   })
 })

@@ -1,11 +1,11 @@
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { makeDirectory } from '../../src/core/machine/directories.ts'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 test('a directory is made with those above it, for this user alone, and once', () => {
-  const folder = mkdtempSync(join(tmpdir(), 'leasehold-directory-'))
+  const folder = makeFolder('directory')
   try {
     const deep = join(folder, 'a/b/c')
     makeDirectory(deep)
@@ -14,7 +14,7 @@ test('a directory is made with those above it, for this user alone, and once', (
     writeFileSync(join(folder, 'file'), '')
     expect(() => makeDirectory(join(folder, 'file/below'))).toThrow(/ENOTDIR/)
   } finally {
-    rmSync(folder, { recursive: true })
+    removeFolder(folder)
   }
 })
 

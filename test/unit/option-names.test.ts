@@ -1,5 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { connect, createLocks } from '../../src/index.ts'
@@ -19,6 +18,7 @@ import { dashboard } from '../../src/server/operators.ts'
 import { serve } from '../../src/server/serve.ts'
 import { openTelemetry } from '../../src/telemetry/opentelemetry.ts'
 import { prometheus } from '../../src/telemetry/prometheus.ts'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 const body = (): void => {}
 const url = 'postgres://127.0.0.1:1/db'
@@ -118,13 +118,13 @@ test('an event that there is not is refused, and so is a listener that cannot be
 })
 
 test('a store is let go of if what follows is refused', async () => {
-  const directory = mkdtempSync(path.join(tmpdir(), 'leasehold-options-'))
+  const directory = makeFolder('options')
   try {
     const file = path.join(directory, 'locks.sqlite')
     await expect(connect(`sqlite:${file}`, { defaults: { ttll: 1 } as never })).rejects.toThrow('no option "ttll"')
     // Each open driver has an inbox there.
     expect(readdirSync(`${file}.inboxes`)).toEqual([])
   } finally {
-    rmSync(directory, { recursive: true })
+    removeFolder(directory)
   }
 })

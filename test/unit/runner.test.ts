@@ -1,6 +1,7 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
-import { hostname, tmpdir } from 'node:os'
+import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { newRunner } from '../../src/api/client/runner.ts'
 import { bootIdentity, machineIdentity } from '../../src/core/machine/boot.ts'
@@ -12,6 +13,7 @@ import {
   type ProcessWatch,
 } from '../../src/core/machine/runner-name.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 describe('a runner', () => {
   test('is named after its time, chance and process, afresh each time', () => {
@@ -46,9 +48,8 @@ describe('a runner', () => {
 describe('a runner name', () => {
   let folder: string
   beforeEach(() => {
-    folder = mkdtempSync(join(tmpdir(), 'leasehold-names-'))
+    folder = folderForTest('names')
   })
-  afterEach(() => rmSync(folder, { recursive: true }))
 
   /** A process as others see it. */
   const processes = (...alive: string[]) => {
@@ -191,7 +192,7 @@ describe('a runner name', () => {
       rmSync(join(folder, 'worker@m.1'))
       await take(unseen('second'))
       expect(readdirSync(folder)).toEqual(['worker@m.1'])
-      await new Promise((resolve) => setTimeout(resolve, timing.renewEveryMs * 4))
+      await pause(timing.renewEveryMs * 4)
       expect(readFileSync(join(folder, 'worker@m.1'), 'utf8')).toContain('"second"')
     })
 

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { isSettled, locksBench } from './support/bench-of-locks.ts'
 
@@ -64,7 +65,7 @@ describe('a semaphore', () => {
       Array.from({ length: 10 }, () =>
         semaphore.run(async () => {
           most = Math.max(most, (now += 1))
-          await new Promise((resolve) => setImmediate(resolve))
+          await nextTurn()
           now -= 1
         }),
       ),

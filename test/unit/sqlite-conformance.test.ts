@@ -1,13 +1,12 @@
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 import { conformance, modelTest, type Bench, type Harness } from '../../src/testing/index.ts'
+import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 const harness: Harness = {
   async open(): Promise<Bench> {
-    const directory = mkdtempSync(path.join(tmpdir(), 'leasehold-sqlite-'))
+    const directory = makeFolder('sqlite')
     let time = 5_000
     const clock = { now: () => time, wall: () => 1_700_000_000_000 + time }
     let files = 1
@@ -33,7 +32,7 @@ const harness: Harness = {
       },
       async close() {
         await closeAll()
-        rmSync(directory, { recursive: true, force: true })
+        removeFolder(directory)
       },
     }
   },

@@ -1,8 +1,10 @@
 import { once } from 'node:events'
-import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net'
+import { connect, createServer, type Server, type Socket } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { TcpProxy } from '../support/tcp-proxy.ts'
+import { listen } from '../support/loopback.ts'
+import { eventually } from '../support/eventually.ts'
 
 /** What reached the server behind the proxy. It answers everything with the same text in capitals. */
 let received = ''
@@ -19,8 +21,7 @@ beforeEach(async () => {
       socket.write(String(data).toUpperCase())
     })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  proxy = await TcpProxy.start({ port: (server.address() as AddressInfo).port })
+  proxy = await TcpProxy.start({ port: await listen(server) })
 })
 
 afterEach(async () => {
@@ -45,19 +46,11 @@ function closing(socket: Socket): Promise<unknown> {
   return new Promise((resolve) => socket.once('close', resolve))
 }
 
-async function until(holds: () => boolean): Promise<void> {
-  const deadline = Date.now() + 30_000
-  while (!holds()) {
-    if (Date.now() > deadline) throw new Error(`It did not come to that: ${String(holds)}`)
-    await pause(2)
-  }
-}
-
 describe('the proxy for fault tests', () => {
   test('passes data on in both directions', async () => {
     const { socket, heard } = await dial()
     socket.write('hello')
-    await until(() => heard() === 'HELLO')
+    await eventually(() => heard() === 'HELLO', 'the answer')
     expect(proxy.connections).toBe(1)
   })
 
@@ -71,7 +64,7 @@ describe('the proxy for fault tests', () => {
     expect(heard()).toBe('')
     const again = await dial()
     again.socket.write('again')
-    await until(() => again.heard() === 'AGAIN')
+    await eventually(() => again.heard() === 'AGAIN', 'the answer')
   })
 
   test('passes on after a pause what came during it', async () => {
@@ -81,18 +74,18 @@ describe('the proxy for fault tests', () => {
     await pause(30)
     expect(received + heard()).toBe('')
     proxy.resume()
-    await until(() => heard() === 'LATER')
+    await eventually(() => heard() === 'LATER', 'the answer')
   })
 
   test('drops answers, or delays them', async () => {
     const { socket, heard } = await dial()
     proxy.dropReplies = true
     socket.write('lost')
-    await until(() => proxy.droppedBytes === 4)
+    await eventually(() => proxy.droppedBytes === 4, 'the dropped bytes')
     proxy.dropReplies = false
     proxy.delayMs = 20
     socket.write('slow')
-    await until(() => heard() === 'SLOW')
+    await eventually(() => heard() === 'SLOW', 'the answer')
   })
 
   test('refuses until it is restored', async () => {
@@ -106,6 +99,6 @@ describe('the proxy for fault tests', () => {
     proxy.restore()
     const { socket: third, heard } = await dial()
     third.write('x')
-    await until(() => heard() === 'X')
+    await eventually(() => heard() === 'X', 'the answer')
   })
 })

@@ -5,6 +5,7 @@ import { faulty, type FaultyDriver } from '../../src/testing/faults.ts'
 import { webLocks, type LockOptions, type WebLock, type WebLockManager } from '../../src/web-locks/index.ts'
 import { around } from '../support/around.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
+import { deferred } from '../support/deferred.ts'
 
 let bench: LocksBench
 let locks: Locks
@@ -26,11 +27,8 @@ afterEach(async () => {
 
 /** A lock that is held until told otherwise. */
 function holding(by: WebLockManager, name: string, options: LockOptions = {}) {
-  let letGo = (_result?: string): void => {}
+  const { promise: until, resolve: letGo } = deferred<string | undefined | void>()
   let lock: WebLock | null = null
-  const until = new Promise<string | undefined>((resolve) => {
-    letGo = resolve
-  })
   let ended: Promise<unknown> | undefined
   const granted = new Promise<WebLock | null>((resolve) => {
     ended = by.request(name, options, (given) => {

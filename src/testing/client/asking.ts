@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from '../vitest.ts'
 import type { ClientFact } from './fact.ts'
 
-/** Whatever happens on the way to the store, nothing is left behind and nobody gets what it gave up. */
+/** Whatever fails on the way to the store, an acquire that was given up leaves no claim behind and is granted nothing. */
 export function asking(fact: ClientFact): void {
   fact('a claim whose outcome is not known is released by its id', async (group) => {
     const { locks, driver } = await group.member({ ttl: 30_000 })
@@ -70,7 +70,7 @@ export function asking(fact: ClientFact): void {
     await group.expectClaims(1)
   })
 
-  fact('news that never arrives costs time, and nothing else', async (group) => {
+  fact('a notification that never arrives costs time, and nothing else', async (group) => {
     const [holder, waiter] = [await group.member({ ttl: 30_000 }), await group.member({ ttl: 2000 })]
     waiter.driver.plan = { dropNotifications: 1 }
     const held = await holder.locks.acquire('lock')

@@ -7,12 +7,12 @@ import type { HistoryEvent } from '../history/event.ts'
 import type { Member } from './client-group.ts'
 import type { ClientFact } from './fact.ts'
 
-/** At least so long, and on until enough has happened to show something. */
+/** The run takes at least this long, and goes on until enough grants have happened to show something. */
 const runMs = 1500
 const runMsMax = 60_000
 const enough = 20
 
-/** Everything at once. */
+/** All faults at once. */
 export function chaos(fact: ClientFact): void {
   fact('faults of every kind break no promise and throw nothing from a timer', async (group) => {
     const thrown: unknown[] = []
@@ -43,7 +43,7 @@ export function chaos(fact: ClientFact): void {
       }
       await Promise.all(members.map((member, index) => compete(member, `client-${index}`, events, isOver)))
       const { violations, summary } = checkHistory(
-        events.toSorted((one, other) => one.at - other.at),
+        events.toSorted((a, b) => a.at - b.at),
         { fair: false },
       )
       expect(violations).toEqual([])

@@ -8,12 +8,12 @@ import type { EventName } from '../../api/client/events.ts'
 import type { Bench, Harness } from '../bench.ts'
 import { faulty, type FaultyDriver } from '../faults.ts'
 
-/** A client, the faults between it and the store, and what it has told so far. */
+/** A client, the faults between it and the store, and what it has emitted so far. */
 export interface Member {
   readonly locks: Locks
   readonly driver: FaultyDriver
-  /** Names of the events told, in their order. */
-  readonly told: readonly EventName[]
+  /** Names of the events emitted, in their order. */
+  readonly emitted: readonly EventName[]
 }
 
 const noted: readonly EventName[] = [
@@ -26,7 +26,7 @@ const noted: readonly EventName[] = [
   'takeover',
 ]
 
-/** Only a fault takes longer: a machine that others use too may stand still for a second or more. */
+/** Generous, since a shared machine may stand still for seconds: only a fault takes longer. */
 const factTimeoutMs = 20_000
 
 /** Several clients on one real store, each behind faults of its own, and a plain driver to see what the store has. */
@@ -48,14 +48,14 @@ export class ClientGroup {
   async member(defaults: AcquireOptions = {}): Promise<Member> {
     const driver = faulty(await this.#bench.driver(), {}, this.#members.length + 1)
     const locks = await createLocks({ driver, defaults, allowForce: true })
-    const told: EventName[] = []
-    for (const name of noted) locks.on(name, () => void told.push(name))
-    const member = { locks, driver, told }
+    const emitted: EventName[] = []
+    for (const name of noted) locks.on(name, () => void emitted.push(name))
+    const member = { locks, driver, emitted }
     this.#members.push(member)
     return member
   }
 
-  /** Resolves when this member next finds that what it wants is somebody else's, whether its store has a queue or not. */
+  /** Resolves when this member next finds a lock held by another client, whether its store has a queue or not. */
   contended({ locks }: Member): Promise<void> {
     return new Promise((resolve) => {
       const listening = locks.on('contention', () => {
@@ -71,7 +71,7 @@ export class ClientGroup {
     return keys.flatMap(({ claims }) => claims).filter((claim) => now < claim.expiresAt)
   }
 
-  /** Waits until something is so. */
+  /** Waits until the condition holds. */
   async until(isSo: () => boolean | Promise<boolean>): Promise<void> {
     const deadline = performance.now() + factTimeoutMs
     while (!(await isSo())) {

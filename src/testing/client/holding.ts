@@ -7,7 +7,7 @@ import type { ClientFact } from './fact.ts'
 /** Long enough for a machine that is busy with other tests too, and may stand still for a second. */
 const ttl = 3000
 
-/** The holder stops first, and not before it must. */
+/** A holder stops trusting its lease before the store gives it away, and not earlier than it must. */
 export function holding(fact: ClientFact): void {
   const cuts: Readonly<Record<string, FaultPlan>> = {
     'whose requests fail': { reject: 1 },
@@ -15,17 +15,17 @@ export function holding(fact: ClientFact): void {
   }
   for (const [title, plan] of Object.entries(cuts)) {
     fact(`a holder ${title} is warned, then stopped, before the store lets go`, async (group) => {
-      const { locks, driver, told } = await group.member({ ttl })
+      const { locks, driver, emitted } = await group.member({ ttl })
       const lease = await locks.acquire('lock')
       driver.plan = plan
       while (lease.held) {
         const fences = (await group.claims()).map(({ fence }) => fence)
-        // Asked before and after: what was seen in between was seen while the lease was trusted.
+        // `held` is read before and after the listing: the listing shows the store while the lease was trusted.
         if (lease.held) expect(fences, 'the store keeps what its holder trusts').toEqual([lease.fence])
         await pause(5)
       }
       await lost(lease)
-      expect(told.filter((name) => name === 'jeopardy' || name === 'lost')).toEqual(['jeopardy', 'lost'])
+      expect(emitted.filter((name) => name === 'jeopardy' || name === 'lost')).toEqual(['jeopardy', 'lost'])
       expect(lease.held).toBe(false)
       expect(lease.signal.reason).toMatchObject({ code: 'LOST' })
     })
@@ -40,25 +40,25 @@ export function holding(fact: ClientFact): void {
   })
 
   fact('a failed renewal is tried again while there is time, and ends nothing', async (group) => {
-    const { locks, driver, told } = await group.member({ ttl })
+    const { locks, driver, emitted } = await group.member({ ttl })
     const lease = await locks.acquire('lock')
     driver.plan = { reject: 1 }
-    await group.until(() => told.includes('renewal-failed'))
-    expect(told).not.toContain('renewed')
+    await group.until(() => emitted.includes('renewal-failed'))
+    expect(emitted).not.toContain('renewed')
     driver.plan = {}
-    await group.until(() => told.includes('renewed'))
+    await group.until(() => emitted.includes('renewed'))
     await pause(ttl)
     expect(lease.held).toBe(true)
-    expect(told).not.toContain('lost')
+    expect(emitted).not.toContain('lost')
   })
 
   fact('a lease is kept for many times its ttl', async (group) => {
-    const { locks, told } = await group.member({ ttl })
+    const { locks, emitted } = await group.member({ ttl })
     const lease = await locks.acquire('lock')
     await pause(3 * ttl)
     expect(lease.held).toBe(true)
-    expect(told.filter((name) => name === 'renewed').length).toBeGreaterThanOrEqual(4)
-    expect(told).not.toContain('lost')
+    expect(emitted.filter((name) => name === 'renewed').length).toBeGreaterThanOrEqual(4)
+    expect(emitted).not.toContain('lost')
   })
 
   fact('a process that was busy for longer than the ttl has lost, at its first look', async (group) => {
@@ -66,7 +66,7 @@ export function holding(fact: ClientFact): void {
     const lease = await locks.acquire('lock')
     const until = performance.now() + 600
     while (performance.now() < until) {
-      // Nothing else runs meanwhile: no timer, no renewal.
+      // Blocks the event loop: no timer and no renewal runs meanwhile.
     }
     expect(lease.held).toBe(false)
     expect(lease.signal.aborted).toBe(true)
@@ -96,7 +96,7 @@ export function holding(fact: ClientFact): void {
   })
 }
 
-/** Resolves when the lease is lost, as its holder is told. */
+/** Resolves when the lease is lost, and its holder has seen that. */
 async function lost(lease: Lease): Promise<void> {
   const { signal } = lease
   if (signal.aborted) return

@@ -18,17 +18,17 @@ export function batches(fact: Fact): void {
   })
 
   fact('requests of one key are carried out one after the other', ['queue'], async (stage) => {
-    const [one, two] = [stage.draft('one'), stage.draft('two')]
+    const [first, second] = [stage.draft('one'), stage.draft('two')]
     const { key } = stage
     const statuses = await stage.first.send([
-      { op: 'claim', claim: one },
-      { op: 'claim', claim: two },
-      { op: 'renew', key, id: one.id, ttlMs: stage.ms(20) },
-      { op: 'release', key, id: one.id },
-      { op: 'renew', key, id: two.id, ttlMs: stage.ms(20) },
-      { op: 'release', key, id: one.id },
-      { op: 'release', key, id: two.id },
-      { op: 'renew', key, id: two.id, ttlMs: stage.ms(20) },
+      { op: 'claim', claim: first },
+      { op: 'claim', claim: second },
+      { op: 'renew', key, id: first.id, ttlMs: stage.ms(20) },
+      { op: 'release', key, id: first.id },
+      { op: 'renew', key, id: second.id, ttlMs: stage.ms(20) },
+      { op: 'release', key, id: first.id },
+      { op: 'release', key, id: second.id },
+      { op: 'renew', key, id: second.id, ttlMs: stage.ms(20) },
     ])
     expect(statuses.map(summary)).toEqual([
       'held',

@@ -1,7 +1,7 @@
 import { expect } from '../vitest.ts'
 import type { Fact } from './fact.ts'
 
-/** Who may be turned out, by whom, and that nobody is turned out for nothing. */
+/** Which holders an eviction may turn out, who may evict, and that nobody is turned out for a claim that is not granted. */
 export function eviction(fact: Fact): void {
   fact('an operator evicts a holder by its fence', ['evict'], async (stage) => {
     const { fence } = await stage.hold('one')
@@ -75,9 +75,9 @@ export function eviction(fact: Fact): void {
     async (stage) => {
       await stage.hold('low', { ttl: 8, priority: 0 })
       await stage.queue('high', { priority: 5, evict: 'lower-priority' })
-      const told = await stage.renew('low', 20)
-      expect(told).toMatchObject({ state: 'held', leaving: 'preempted' })
-      if (told.state === 'held') stage.expectTicks(told.ttlMs, 8)
+      const renewed = await stage.renew('low', 20)
+      expect(renewed).toMatchObject({ state: 'held', leaving: 'preempted' })
+      if (renewed.state === 'held') stage.expectTicks(renewed.ttlMs, 8)
       await stage.standsWaiting('high')
       await stage.pass(9)
       await stage.standsHeld('high')

@@ -1,7 +1,7 @@
 import type { EvictRule, Supports } from '../../core/contract/driver.ts'
 import type { Stage } from './stage.ts'
 
-/** What a fact is about beyond a plain exclusive lock: it is only told of stores that have it. */
+/** What a fact needs beyond a plain exclusive lock: the test is registered only for stores that have it. */
 export type Need =
   | 'shared'
   | 'limit'

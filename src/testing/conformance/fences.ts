@@ -20,24 +20,24 @@ export function fences(fact: Fact): void {
   })
 
   fact('those who share have different fences, in the order of their grants', ['shared'], async (stage) => {
-    const one = await stage.hold('one', { mode: 'shared' })
-    const two = await stage.hold('two', { mode: 'shared' })
+    const first = await stage.hold('one', { mode: 'shared' })
+    const second = await stage.hold('two', { mode: 'shared' })
     const three = await stage.hold('three', { mode: 'shared' })
-    expect(two.fence).toBeGreaterThan(one.fence)
-    expect(three.fence).toBeGreaterThan(two.fence)
+    expect(second.fence).toBeGreaterThan(first.fence)
+    expect(three.fence).toBeGreaterThan(second.fence)
   })
 
   fact('a promoted waiter has a higher fence than the one before it', ['queue'], async (stage) => {
-    const one = await stage.hold('one')
+    const first = await stage.hold('one')
     await stage.queue('two')
     await stage.release('one')
-    expect((await stage.standsHeld('two')).fence).toBeGreaterThan(one.fence)
+    expect((await stage.standsHeld('two')).fence).toBeGreaterThan(first.fence)
   })
 
   fact('a fence outlives the expiry of its lease', [], async (stage) => {
-    const one = await stage.hold('one', { ttl: 2 })
+    const first = await stage.hold('one', { ttl: 2 })
     await stage.pass(3)
-    expect((await stage.hold('two')).fence).toBeGreaterThan(one.fence)
+    expect((await stage.hold('two')).fence).toBeGreaterThan(first.fence)
   })
 
   fact('renewing keeps the fence', [], async (stage) => {
@@ -47,10 +47,10 @@ export function fences(fact: Fact): void {
   })
 
   fact('refused claims leave the fence growing', [], async (stage) => {
-    const one = await stage.hold('one')
+    const first = await stage.hold('one')
     for (let turn = 0; turn < 5; turn += 1) await stage.refused(`refused ${turn}`)
     await stage.release('one')
-    expect((await stage.hold('two')).fence).toBeGreaterThan(one.fence)
+    expect((await stage.hold('two')).fence).toBeGreaterThan(first.fence)
   })
 
   fact('a key whose name was not used for a while goes on where it stopped', [], async (stage) => {
@@ -85,12 +85,12 @@ export function fences(fact: Fact): void {
       await stage.hold(`other ${turn}`, { key: 'stage/other' })
       await stage.release(`other ${turn}`)
     }
-    const other = await stage.hold('other', { key: 'stage/other' })
+    const onOtherKey = await stage.hold('other', { key: 'stage/other' })
     // The clock that bounds a new store's fences is read in milliseconds.
     await stage.pass(1)
     await stage.empty()
     expect((await stage.hold('two')).fence).toBeGreaterThan(fence)
-    expect((await stage.hold('three', { key: 'stage/other' })).fence).toBeGreaterThan(other.fence)
+    expect((await stage.hold('three', { key: 'stage/other' })).fence).toBeGreaterThan(onOtherKey.fence)
   })
 
   fact('a fence floor lifts the fence of a holder and all later ones', ['fence'], async (stage) => {

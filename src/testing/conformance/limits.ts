@@ -5,10 +5,10 @@ import { requestBounds } from '../../core/contract/bounds.ts'
 import type { Fact } from './fact.ts'
 import type { Stage } from './stage.ts'
 
-/** What is no whole number, or none that any store could count with. */
+/** Values that are not whole numbers, or too large for any store. */
 const noNumbers = [Number.NaN, Infinity, -Infinity, -1, 0.5, 2 ** 53 - 1, 2 ** 53]
 
-/** No number is out of limits for the store, whoever asks; and what is refused harms nobody. */
+/** A driver refuses every number and text outside its limits, and a refused request changes no other claim. */
 export function limits(fact: Fact): void {
   fact('a renewal outside the limits of the store is refused and changes nothing', [], async (stage) => {
     const { ttlMinMs, ttlMaxMs } = stage.first.supports
@@ -29,7 +29,7 @@ export function limits(fact: Fact): void {
     await stage.hold('held')
     const bad = badRequests(stage)
     const requests = bad.map(({ request }) => request)
-    // A neighbour here and there, first and last among them.
+    // Valid requests between the bad ones, also first and last.
     const neighbours = [0, 30, 61, requests.length + 3].map((place, index) => {
       const claim = stage.draft(`neighbour ${index}`, { key: `stage/neighbour-${index}` })
       requests.splice(place, 0, { op: 'claim', claim })

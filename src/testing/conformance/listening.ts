@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from '../vitest.ts'
 import type { Fact } from './fact.ts'
 
-/** Owners hear what happens to their claims. All of it may be lost: only speed suffers. */
+/** Owners are notified of what happens to their claims. If every notification is lost, only speed suffers. */
 export function listening(fact: Fact): void {
   fact('a grant is pushed to its owner', ['push', 'queue'], async (stage) => {
     await stage.hold('one')
@@ -31,7 +31,7 @@ export function listening(fact: Fact): void {
     }
   })
 
-  fact('no news comes while the driver is being called', ['push', 'queue'], async (stage) => {
+  fact('no notification comes while the driver is being called', ['push', 'queue'], async (stage) => {
     const driver = stage.first
     const [holder, waiter] = [stage.draft('one'), stage.draft('two')]
     await driver.send([
@@ -81,10 +81,10 @@ export function listening(fact: Fact): void {
     await stage.hold('writer')
     const names = ['one', 'two', 'three', 'four']
     for (const name of names) await stage.queue(name, { mode: 'shared' })
-    const ears = names.map((name) => stage.listenTo(stage.driverOf(name)))
+    const logs = names.map((name) => stage.listenTo(stage.driverOf(name)))
     await stage.release('writer')
     for (const [index, name] of names.entries()) {
-      await stage.receives(ears[index] ?? [], name, (notification) => notification.state === 'held')
+      await stage.receives(logs[index] ?? [], name, (notification) => notification.state === 'held')
     }
   })
 
@@ -95,8 +95,8 @@ export function listening(fact: Fact): void {
     await stage.hold('elsewhere', { key: 'stage/elsewhere' })
     const received = [stage.listenTo(stage.first), stage.listenTo(stage.second)]
     await stage.release('one')
-    const ear = stage.driverOf('two') === stage.first ? received[0] : received[1]
-    await stage.receives(ear ?? [], 'two', (notification) => notification.state === 'held')
+    const log = stage.driverOf('two') === stage.first ? received[0] : received[1]
+    await stage.receives(log ?? [], 'two', (notification) => notification.state === 'held')
     await pause(20)
     const statuses = received.flat().filter(({ notification }) => notification !== 'poll')
     expect(statuses.filter(({ name }) => name === 'three' || name === 'elsewhere' || name === 'one')).toEqual([])
@@ -106,9 +106,9 @@ export function listening(fact: Fact): void {
     await stage.hold('one')
     await stage.queue('two')
     let received = 0
-    const ear = stage.driverOf('two').listen?.(() => (received += 1))
-    ear?.[Symbol.dispose]()
-    ear?.[Symbol.dispose]()
+    const subscription = stage.driverOf('two').listen?.(() => (received += 1))
+    subscription?.[Symbol.dispose]()
+    subscription?.[Symbol.dispose]()
     await stage.release('one')
     await stage.standsHeld('two')
     await pause(50)

@@ -66,16 +66,14 @@ export function listing(fact: Fact): void {
         ttlMs: stage.ms(20),
         detached: true,
       })
-      const claims = (await stage.listed()).toSorted((one, other) =>
-        stage.nameOf(one.id) < stage.nameOf(other.id) ? -1 : 1,
-      )
+      const claims = (await stage.listed()).toSorted((a, b) => (stage.nameOf(a.id) < stage.nameOf(b.id) ? -1 : 1))
       expect(claims.map(({ id, converting }) => [stage.nameOf(id), converting])).toEqual([
         ['other', false],
         ['reader', false],
         ['upgrade', true],
         ['writer', false],
       ])
-      // A store that cannot see processes end need not keep this; what it says must be right.
+      // A store that cannot see processes end need not list `detached`; if it does, the value must be right.
       const detached = claims.flatMap((claim) => (claim.detached === undefined ? [] : [claim.detached]))
       if (detached.length > 0) expect(detached).toEqual([false, true, false, false])
     },

@@ -2,7 +2,7 @@ import { expect } from '../vitest.ts'
 import type { Claim, LockDriver } from '../../core/contract/driver.ts'
 import type { Fact } from './fact.ts'
 
-/** Drivers open and close as often as one likes, and say what they can do. */
+/** Drivers open and close repeatedly, and report what they support. */
 export function opening(fact: Fact): void {
   fact('a driver says its name and what it can do', [], async (stage) => {
     const { name, supports } = stage.first
@@ -15,7 +15,7 @@ export function opening(fact: Fact): void {
 
   fact('a driver that says for how long its store has kept its data never says for ever', [], async (stage) => {
     for (const driver of [stage.first, stage.second]) {
-      // No store can promise that nobody empties it: one that does would vote in a quorum as soon as that has happened.
+      // The age must be finite, since any store may be emptied: a store of infinite age would vote in a quorum right after that.
       const dataAgeMs = (await driver.dataAgeMs?.()) ?? 0
       expect(dataAgeMs).toBeGreaterThanOrEqual(0)
       expect(dataAgeMs).toBeLessThan(Infinity)
@@ -68,7 +68,7 @@ export function opening(fact: Fact): void {
   })
 }
 
-/** In whatever way suits the driver: a rejection, `unknown` with the error, `absent`; but no place in the key. */
+/** A driver may refuse by a rejection, by `unknown` with the error, or by `absent`; the claim must not enter the key. */
 async function expectRefused(driver: LockDriver, claim: Claim): Promise<void> {
   let state: string | undefined
   try {

@@ -195,7 +195,7 @@ export function order(fact: Fact): void {
   })
 }
 
-/** The first of them holds: releases one after the other and expects the next to have been granted. */
+/** Expects the first claim to hold; releases the claims one by one and expects each next one to be granted. */
 async function expectServed(stage: Stage, names: readonly string[]): Promise<void> {
   for (const [index, name] of names.entries()) {
     await stage.standsHeld(name)

@@ -48,8 +48,8 @@ export function repetition(fact: Fact): void {
     expect(await stage.release('one')).toEqual({ state: 'absent', reason: 'released' })
     await stage.hold('two', { ttl: 2 })
     await stage.pass(3)
-    const late = await stage.release('two')
-    expect(['expired', 'unknown']).toContain(late.state === 'absent' && late.reason)
+    const released = await stage.release('two')
+    expect(['expired', 'unknown']).toContain(released.state === 'absent' && released.reason)
   })
 
   fact('a renewal after the release brings nothing back', [], async (stage) => {
@@ -103,8 +103,8 @@ export function repetition(fact: Fact): void {
 
   fact('the id alone ends a claim: another driver may release it', [], async (stage) => {
     await stage.hold('one')
-    const other = await stage.anotherDriver()
-    const [status] = await other.send([{ op: 'release', key: stage.key, id: stage.id('one') }])
+    const driver = await stage.anotherDriver()
+    const [status] = await driver.send([{ op: 'release', key: stage.key, id: stage.id('one') }])
     expect(status).toEqual({ state: 'absent', reason: 'released' })
     await stage.hold('two')
   })

@@ -34,16 +34,16 @@ export interface Wish {
 export type HeldStatus = Extract<ClaimStatus, { state: 'held' }>
 export type Waiting = Extract<ClaimStatus, { state: 'waiting' }>
 
-/** News a driver passed on, with the test's name of the claim. */
+/** A notification that a driver passed on, with the test's name of the claim. */
 export interface ReceivedNotification {
   readonly name: string
   readonly notification: Notification
 }
 
-/** Ticks a claim lives when the test does not care. */
+/** The ttl of a claim, in ticks, where the test names none. */
 const ttlTicks = 30
 
-/** The name under which a gap is noted: it is a nudge to poll for every claim. */
+/** The name under which a gap is logged: it asks the client to poll every claim. */
 const everyClaim = 'every claim'
 
 /**
@@ -166,7 +166,7 @@ export class Stage {
     return only(await this.driverOf(name).send([request]))
   }
 
-  // ---- looking
+  // ---- listing and notifications
 
   list(query: ListQuery = {}): Promise<KeyPage> {
     return this.second.list(query)
@@ -178,13 +178,13 @@ export class Stage {
     return page.keys.find((entry) => entry.key === key)?.claims ?? []
   }
 
-  /** The test's name of a listed or heard claim. */
+  /** The test's name of a listed or notified claim. */
   nameOf(id: string): string {
     for (const [name, { claim }] of this.#claims) if (claim.id === id) return name
     return id
   }
 
-  /** Notes down the news of one driver, or nothing if it tells none. */
+  /** Logs the notifications of one driver; the log stays empty if the driver pushes none. */
   listenTo(driver: LockDriver): readonly ReceivedNotification[] {
     const received: ReceivedNotification[] = []
     driver.listen?.(
@@ -194,14 +194,14 @@ export class Stage {
     return received
   }
 
-  /** Waits for news of a claim that looks right, or for a nudge to ask. */
+  /** Waits for a matching notification of a claim, or for a request to poll it. */
   async receives(
     received: readonly ReceivedNotification[],
     name: string,
-    looksRight: (notification: ClaimStatus) => boolean,
+    matches: (notification: ClaimStatus) => boolean,
   ): Promise<void> {
-    const fits = ({ name: who, notification }: ReceivedNotification) =>
-      (who === name || who === everyClaim) && (notification === 'poll' || looksRight(notification))
+    const fits = ({ name: receiver, notification }: ReceivedNotification) =>
+      (receiver === name || receiver === everyClaim) && (notification === 'poll' || matches(notification))
     // Counted in turns, not by the clock: a process that was held up has not listened meanwhile.
     for (let leftMs = this.terms.notifiedWithinMs; !received.some(fits); leftMs -= 5) {
       expect(leftMs, `${name} should have heard. It came to: ${JSON.stringify(received)}`).toBeGreaterThan(0)

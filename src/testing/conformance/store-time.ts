@@ -4,8 +4,8 @@ import type { Fact } from './fact.ts'
 /** The store's clock alone judges when a lease ends. */
 export function storeTime(fact: Fact): void {
   fact('a lease lasts its ttl and ends on the instant', [], async (stage) => {
-    const one = await stage.hold('one', { ttl: 4 })
-    stage.expectTicks(one.ttlMs, 4)
+    const held = await stage.hold('one', { ttl: 4 })
+    stage.expectTicks(held.ttlMs, 4)
     await stage.passAlmost(4)
     await stage.refused('two')
     await stage.passTheRest()

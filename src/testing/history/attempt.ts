@@ -5,11 +5,11 @@ export interface Attempt extends LoggedWish {
   readonly id: string
   readonly client: string
   readonly invokedAt: number
-  /** Since when, at the latest, it has had the place in the queue in which it was granted. */
+  /** The latest time by which the attempt had the place in the queue from which it was granted. */
   readonly queuedAt: number | undefined
-  /** Undefined: not granted, or nobody knows. */
+  /** Undefined if the attempt was not granted, or its outcome is unknown. */
   readonly grant: LoggedGrant | undefined
-  /** It came back without a lease. */
+  /** The acquire returned without a lease. */
   readonly refused: boolean
   /** Its process was stopped, or killed, while the attempt was under way: it may have lost its place. */
   readonly disturbed: boolean
@@ -18,7 +18,7 @@ export interface Attempt extends LoggedWish {
 export interface LoggedGrant {
   readonly fence: number
   readonly returnedAt: number
-  /** Until when the lock was certainly held. Not after `returnedAt`: it was never certain. */
+  /** Until when the lock was certainly held. At or before `returnedAt`: it was never certainly held. */
   readonly heldUntil: number
 }
 
@@ -29,7 +29,7 @@ interface Draft {
   refused: boolean
   deadline?: number
   checkedAt?: number
-  /** The first thing after which the hold is no longer certain. */
+  /** When the first event came after which the hold is no longer certain. */
   endedAt?: number
   disturbed: boolean
 }
@@ -50,9 +50,9 @@ export function attemptsOf(events: readonly HistoryEvent[]): Attempt[] {
     if (event.type === 'acquire') {
       const draft: Draft = { wanted: event, refused: false, disturbed: false }
       drafts.set(event.attempt, draft)
-      const others = open.get(event.client)
-      if (others === undefined) open.set(event.client, new Set([draft]))
-      else others.add(draft)
+      const openDrafts = open.get(event.client)
+      if (openDrafts === undefined) open.set(event.client, new Set([draft]))
+      else openDrafts.add(draft)
       lastSeen.set(event.client, event.at)
       continue
     }
@@ -78,7 +78,7 @@ function note(draft: Draft, event: Exclude<HistoryEvent, { type: 'acquire' | 'cr
       draft.refused = true
       break
     case 'renewed':
-      // Who renews too late, after waking up say, does not make the time between certain.
+      // If a holder renews after its deadline, say after a pause, the time between stays uncertain.
       if (draft.deadline === undefined || event.at < draft.deadline) draft.deadline = event.deadline
       break
     case 'checked':
@@ -111,7 +111,7 @@ function finish(id: string, draft: Draft, lastSeenAt: number): Attempt {
   }
 }
 
-/** The hold is certain until its release began, its deadline, the news of its loss or a crash, whatever came first. */
+/** The hold is certain until its release began, its deadline, the report of its loss or a crash, whatever came first. */
 function certainEnd(draft: Draft, grantedAt: number, lastSeenAt: number): number {
   // Without a deadline only what the holder saw is certain.
   const trusted = draft.deadline ?? (draft.endedAt === undefined ? (draft.checkedAt ?? grantedAt) : Infinity)

@@ -26,20 +26,20 @@ export interface LoggedWish {
 export type HistoryEvent = Timed &
   (
     | ({ readonly type: 'acquire'; readonly client: string; readonly attempt: string } & LoggedWish)
-    /** The store has said that the claim waits. Said again when the place was lost and taken anew. */
+    /** The store has queued the claim; written again if the place was lost and the claim queued anew. */
     | { readonly type: 'queued'; readonly attempt: string }
     /** The acquire returned a lease that its holder trusts until `deadline`. */
     | { readonly type: 'granted'; readonly attempt: string; readonly fence: number; readonly deadline?: number }
     /** The acquire returned without a lease: timed out, aborted, refused, failed. */
     | { readonly type: 'refused'; readonly attempt: string }
     | { readonly type: 'renewed'; readonly attempt: string; readonly deadline: number }
-    /** The holder has looked and the lease was valid. */
+    /** The holder has checked the lease, and it was valid. */
     | { readonly type: 'checked'; readonly attempt: string }
     | { readonly type: 'lost'; readonly attempt: string }
     /** Release was called: the hold is no longer certain. */
     | { readonly type: 'release'; readonly attempt: string }
     | { readonly type: 'released'; readonly attempt: string }
-    /** The process is about to be killed. Told by whoever kills it. */
+    /** The process is about to be killed. Written by the process that kills it. */
     | { readonly type: 'crash'; readonly client: string }
     /** The process is about to be stopped for a while. */
     | { readonly type: 'pause'; readonly client: string }

@@ -8,7 +8,7 @@ export function findUnfair(grants: readonly Granted[], toleranceMs: number): Vio
   const violations: Violation[] = []
   const byPriority = new Map<number, Kinds<Granted | undefined>>()
   const inTurn = grants.filter(({ jumps }) => jumps !== true)
-  for (const granted of inTurn.toSorted((one, other) => one.grant.fence - other.grant.fence)) {
+  for (const granted of inTurn.toSorted((a, b) => a.grant.fence - b.grant.fence)) {
     const priority = granted.priority ?? 0
     let latest = byPriority.get(priority)
     if (latest === undefined) byPriority.set(priority, (latest = new Kinds()))
@@ -27,7 +27,7 @@ export function findUnfair(grants: readonly Granted[], toleranceMs: number): Vio
   return violations
 }
 
-/** The one that asked last among those with lower fences, if it asked after this claim was known to wait. */
+/** Of the grants with lower fences, the one asked for last, if that was after this claim was known to wait. */
 function overtakerOf(granted: Granted, latest: Kinds<Granted | undefined>, toleranceMs: number): Granted | undefined {
   const { queuedAt, disturbed } = granted
   // A process that was stopped may have lost its place and come back to a later one.

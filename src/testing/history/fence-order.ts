@@ -9,21 +9,24 @@ export type FencesOf = 'all' | 'conflicting'
 
 /** Fences of one key: each given once, and in the order of the grants as far as that is certain. @internal */
 export function findFenceFaults(grants: readonly Granted[], fencesOf: FencesOf): Violation[] {
-  const concerns = (one: Attempt, other: Attempt) => fencesOf === 'all' || excludes(one, other)
+  const concerns = (a: Attempt, b: Attempt) => fencesOf === 'all' || excludes(a, b)
   return [...repeated(grants, concerns), ...fallen(grants, concerns), ...heldTooEarly(grants)]
 }
 
-type Concerns = (one: Attempt, other: Attempt) => boolean
+type Concerns = (a: Attempt, b: Attempt) => boolean
 
 function repeated(grants: readonly Granted[], concerns: Concerns): Violation[] {
   const violations: Violation[] = []
   const byFence = new Map<number, Granted[]>()
   for (const granted of grants) {
     const { fence } = granted.grant
-    const others = byFence.get(fence) ?? []
-    const other = others.find((one) => concerns(one, granted) && grantOf(one) !== grantOf(granted))
-    if (other !== undefined) violations.push(fault('fence-repeated', other, granted, `were both given fence ${fence}`))
-    byFence.set(fence, [...others, granted])
+    const sameFence = byFence.get(fence) ?? []
+    const earlier = sameFence.find(
+      (candidate) => concerns(candidate, granted) && grantOf(candidate) !== grantOf(granted),
+    )
+    if (earlier !== undefined)
+      violations.push(fault('fence-repeated', earlier, granted, `were both given fence ${fence}`))
+    byFence.set(fence, [...sameFence, granted])
   }
   return violations
 }
@@ -33,14 +36,14 @@ function grantOf({ id, resumes }: Attempt): string {
   return resumes ?? id
 }
 
-/** Who asked after another had its answer must have a higher fence. */
+/** A claim made after another's grant had returned must have a higher fence. */
 function fallen(grants: readonly Granted[], concerns: Concerns): Violation[] {
   const violations: Violation[] = []
-  const byReturn = grants.toSorted((one, other) => one.grant.returnedAt - other.grant.returnedAt)
+  const byReturn = grants.toSorted((a, b) => a.grant.returnedAt - b.grant.returnedAt)
   const highest = new Kinds<Granted | undefined>()
   let next = 0
   const asked = grants.filter(({ resumes }) => resumes === undefined)
-  for (const granted of asked.toSorted((one, other) => one.invokedAt - other.invokedAt)) {
+  for (const granted of asked.toSorted((a, b) => a.invokedAt - b.invokedAt)) {
     for (; next < byReturn.length; next += 1) {
       const returned = byReturn[next]
       if (returned === undefined || returned.grant.returnedAt >= granted.invokedAt) break
@@ -60,11 +63,11 @@ function fallen(grants: readonly Granted[], concerns: Concerns): Violation[] {
 function heldTooEarly(grants: readonly Granted[]): Violation[] {
   const violations: Violation[] = []
   const latest = new Kinds<Granted | undefined>()
-  for (const granted of grants.toSorted((one, other) => one.grant.fence - other.grant.fence)) {
+  for (const granted of grants.toSorted((a, b) => a.grant.fence - b.grant.fence)) {
     for (const { value } of latest.all()) {
       if (value === undefined || value.grant.heldUntil <= granted.grant.returnedAt || !excludes(value, granted))
         continue
-      // Held at the same time is another violation, and told as such.
+      // Holds at the same time are another violation, reported as `overlap`.
       if (value.grant.fence === granted.grant.fence || certainlyTogether(value, granted)) continue
       violations.push(fault('fence-order', value, granted, 'were held in the other order than their fences'))
       break
@@ -76,17 +79,17 @@ function heldTooEarly(grants: readonly Granted[]): Violation[] {
   return violations
 }
 
-function certainlyTogether(one: Granted, other: Granted): boolean {
-  const from = Math.max(one.grant.returnedAt, other.grant.returnedAt)
-  return from < Math.min(one.grant.heldUntil, other.grant.heldUntil)
+function certainlyTogether(a: Granted, b: Granted): boolean {
+  const from = Math.max(a.grant.returnedAt, b.grant.returnedAt)
+  return from < Math.min(a.grant.heldUntil, b.grant.heldUntil)
 }
 
-function fault(kind: Violation['kind'], one: Granted, other: Granted, what: string): Violation {
+function fault(kind: Violation['kind'], first: Granted, second: Granted, text: string): Violation {
   return {
     kind,
-    key: one.key,
-    attempts: [one.id, other.id],
-    message: `${violationName(one)} and ${violationName(other)} ${what}`,
+    key: first.key,
+    attempts: [first.id, second.id],
+    message: `${violationName(first)} and ${violationName(second)} ${text}`,
   }
 }
 
@@ -98,12 +101,12 @@ export function findGaps(attempts: readonly Attempt[], grants: readonly Granted[
   const unseen = attempts
     .filter(({ grant }) => grant === undefined)
     .map(({ invokedAt }) => invokedAt)
-    .toSorted((one, other) => one - other)
+    .toSorted((a, b) => a - b)
   const violations: Violation[] = []
   let missing = 0
   let accountable = 0
   let last: Granted | undefined
-  for (const granted of grants.toSorted((one, other) => one.grant.fence - other.grant.fence)) {
+  for (const granted of grants.toSorted((a, b) => a.grant.fence - b.grant.fence)) {
     while (accountable < unseen.length && (unseen[accountable] ?? Infinity) < granted.grant.returnedAt) accountable += 1
     if (last !== undefined) missing += Math.max(0, granted.grant.fence - last.grant.fence - 1)
     if (missing > accountable) {

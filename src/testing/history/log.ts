@@ -25,7 +25,7 @@ export function historyLog(file: string): HistoryLog {
 
 /** Reads the logs of several processes into one history, sorted by time. A torn last line is left out. */
 export function readHistory(files: readonly string[]): HistoryEvent[] {
-  return files.flatMap(readLog).toSorted((one, other) => one.at - other.at)
+  return files.flatMap(readLog).toSorted((a, b) => a.at - b.at)
 }
 
 function readLog(file: string): HistoryEvent[] {

@@ -6,17 +6,17 @@ import { violationName, type Violation } from './violation.ts'
 export type Granted = Attempt & { readonly grant: LoggedGrant }
 
 /**
- * Sweeps over the certain holds of one key in time. Only as many are looked at together as were held together, which in a
- * history without violations is no more than there are clients.
+ * Sweeps over the certain holds of one key in time. It compares only holds that were active together, which in a
+ * history without violations are at most as many as clients.
  */
 export function findOverlaps(grants: readonly Granted[]): Violation[] {
   const violations: Violation[] = []
   const certain = grants.filter(({ grant }) => grant.heldUntil > grant.returnedAt)
   let active: Granted[] = []
-  for (const hold of certain.toSorted((one, other) => one.grant.returnedAt - other.grant.returnedAt)) {
-    active = active.filter((one) => one.grant.heldUntil > hold.grant.returnedAt)
-    for (const other of active) {
-      if (excludes(other, hold)) violations.push(overlapOf(other, hold))
+  for (const hold of certain.toSorted((a, b) => a.grant.returnedAt - b.grant.returnedAt)) {
+    active = active.filter((earlier) => earlier.grant.heldUntil > hold.grant.returnedAt)
+    for (const earlier of active) {
+      if (excludes(earlier, hold)) violations.push(overlapOf(earlier, hold))
     }
     const crowd = crowdAround(hold, active)
     if (crowd !== undefined) violations.push(crowd)
@@ -25,26 +25,28 @@ export function findOverlaps(grants: readonly Granted[]): Violation[] {
   return violations
 }
 
-function overlapOf(one: Granted, other: Granted): Violation {
-  const until = Math.min(one.grant.heldUntil, other.grant.heldUntil)
-  const lasted = (until - other.grant.returnedAt).toFixed(2)
+function overlapOf(earlier: Granted, later: Granted): Violation {
+  const until = Math.min(earlier.grant.heldUntil, later.grant.heldUntil)
+  const lasted = (until - later.grant.returnedAt).toFixed(2)
   return {
     kind: 'overlap',
-    key: one.key,
-    attempts: [one.id, other.id],
-    message: `${violationName(one)} still held when ${violationName(other)} was granted: together for ${lasted} ms`,
+    key: earlier.key,
+    attempts: [earlier.id, later.id],
+    message: `${violationName(earlier)} still held when ${violationName(later)} was granted: together for ${lasted} ms`,
   }
 }
 
-/** More holders of one byte than a limit allows, counting a new one. */
+/** Finds a byte with more holders than its limit allows, the new hold included. */
 function crowdAround(hold: Granted, active: readonly Granted[]): Violation | undefined {
-  const sharing = [...active.filter((one) => one.mode === 'shared' && overlaps(one, hold)), hold]
+  const sharing = [...active.filter((earlier) => earlier.mode === 'shared' && overlaps(earlier, hold)), hold]
   if (hold.mode !== 'shared' || sharing.length < 2) return undefined
   // The byte with most holders is the first byte of one of them.
   for (const { range } of sharing) {
     const byte = range === undefined ? (hold.range?.start ?? 0) : Math.max(range.start, hold.range?.start ?? 0)
-    const here = sharing.filter((one) => one.range === undefined || (one.range.start <= byte && byte < one.range.end))
-    const limit = Math.min(...here.map((one) => one.limit ?? Infinity))
+    const here = sharing.filter(
+      (holder) => holder.range === undefined || (holder.range.start <= byte && byte < holder.range.end),
+    )
+    const limit = Math.min(...here.map((holder) => holder.limit ?? Infinity))
     if (!here.includes(hold) || here.length <= limit) continue
     return {
       kind: 'overlap',

@@ -1,7 +1,7 @@
 import type { Attempt } from './attempt.ts'
 import type { Granted } from './overlap.ts'
 
-/** What a history amounts to: a run too quiet proves nothing. */
+/** Figures of a history: a run with few grants and hand-overs proves nothing. */
 export interface HistorySummary {
   readonly attempts: number
   readonly holds: number
@@ -23,7 +23,7 @@ export function summarise(attempts: readonly Attempt[], grantsByKey: Iterable<re
   let handOvers = 0
   for (const grants of grantsByKey) {
     let last: Granted | undefined
-    for (const granted of grants.toSorted((one, other) => one.grant.fence - other.grant.fence)) {
+    for (const granted of grants.toSorted((a, b) => a.grant.fence - b.grant.fence)) {
       holds += 1
       turns.set(granted.client, (turns.get(granted.client) ?? 0) + 1)
       if (last !== undefined && last.client !== granted.client) {
@@ -34,7 +34,7 @@ export function summarise(attempts: readonly Attempt[], grantsByKey: Iterable<re
       last = granted
     }
   }
-  delays.sort((one, other) => one - other)
+  delays.sort((a, b) => a - b)
   const percentile = (share: number) => delays[Math.min(delays.length - 1, Math.floor(delays.length * share))] ?? 0
   const counts = [...turns.values()]
   return {

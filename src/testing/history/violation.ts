@@ -7,12 +7,12 @@ export type ViolationKind =
   | 'fence-repeated'
   /** A later grant has a lower fence, or a higher fence was held before a lower one was let go. */
   | 'fence-order'
-  /** A fence is missing for which no unfinished acquire accounts. */
+  /** A fence is missing, and no unfinished acquire explains it. */
   | 'fence-gap'
   /** A claim that came after another had queued was granted first. */
   | 'unfair'
 
-/** One thing a history shows that must not be. */
+/** Something in a history that a correct lock never does. */
 export interface Violation {
   readonly kind: ViolationKind
   readonly key: string
@@ -21,7 +21,7 @@ export interface Violation {
   readonly message: string
 }
 
-/** How a claim is named to people. @internal */
+/** The name of an attempt in messages. @internal */
 export function violationName(attempt: Attempt): string {
   const { grant, client, mode, range } = attempt
   const where = range === undefined ? '' : ` of [${range.start}, ${range.end})`

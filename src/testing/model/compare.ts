@@ -56,8 +56,8 @@ export class ModelComparison {
       return 'a holder is listed behind a waiter'
     }
     for (const claim of model) {
-      const other = driver.find(({ id }) => id === claim.id) as ListedClaim
-      const difference = this.#claim(claim, modelNow, other, driverNow)
+      const listed = driver.find(({ id }) => id === claim.id) as ListedClaim
+      const difference = this.#claim(claim, modelNow, listed, driverNow)
       if (difference !== undefined) return `claim ${claim.id}: ${difference}`
     }
     return undefined
@@ -122,7 +122,7 @@ function same(name: string, model: unknown, driver: unknown): string | undefined
 export class FenceMap {
   readonly #pairs: { readonly model: number; readonly driver: number }[] = []
 
-  /** Notes that the two stand for the same grant. Says what is wrong with that, if anything. */
+  /** Records that the two fences stand for the same grant; returns the contradiction, if there is one. */
   match(model: number, driver: number): string | undefined {
     if (!Number.isSafeInteger(driver) || driver <= 0) return `fence ${driver} is no safe integer above zero`
     for (const pair of this.#pairs) {

@@ -14,14 +14,14 @@ export function scripts(supports: Supports, commandsMax: number): fc.Arbitrary<M
 
 function command(supports: Supports): fc.Arbitrary<ModelStep> {
   const driver = fc.constantFrom<0 | 1>(0, 1)
-  const one = fc.record({ type: fc.constant('send'), driver, steps: fc.tuple(step(supports)) })
+  const single = fc.record({ type: fc.constant('send'), driver, steps: fc.tuple(step(supports)) })
   const several = fc.array(step(supports), { minLength: 2, maxLength: 5 })
   const batch = fc.record({ type: fc.constant('send'), driver, steps: several })
   const list = fc.record({ type: fc.constant('list'), key: fc.nat(keyCount - 1) })
   const pages = fc.record({ type: fc.constant('pages'), limit: fc.integer({ min: 1, max: 2 }) })
   const pass = fc.record({ type: fc.constant('pass'), ticks: ticksToPass })
   return fc.oneof(
-    { weight: 12, arbitrary: one },
+    { weight: 12, arbitrary: single },
     { weight: 3, arbitrary: batch },
     { weight: 3, arbitrary: pass },
     { weight: 2, arbitrary: list },

@@ -4,7 +4,7 @@ import { listed } from '../../core/rule/claim-record.ts'
 import type { ListedClaim, Request, ClaimStatus } from '../../core/contract/driver.ts'
 import { KeyState } from '../../core/rule/key-state.ts'
 
-/** News the model would push, with the key it is about. */
+/** A notification that the model would push, with its key. */
 export interface ModelNotification extends NotifiedClaim {
   readonly key: string
 }

@@ -2,7 +2,7 @@ import type { ClaimStatus, Notification } from '../../core/contract/driver.ts'
 import type { ModelComparison } from './compare.ts'
 import type { ModelNotification } from './model.ts'
 
-/** One piece of news as a driver's listener got it. */
+/** A notification as a driver's listener received it. */
 export interface LoggedNotification {
   readonly driver: number
   readonly key: string
@@ -11,14 +11,14 @@ export interface LoggedNotification {
 }
 
 /**
- * What the drivers' listeners heard. News is a hint: some may be missing, and a nudge to ask stands for any. What is said
- * must be true and in order, though, and of the last that happened to a claim its owner must hear, unless it let go first.
+ * What the drivers' listeners received. A notification is a hint: some may be missing, and `'poll'` stands for any. Those
+ * that arrive must be true and in order, and the last change of a claim must reach its owner, unless it released first.
  */
 export class NotificationLog {
   readonly #received: LoggedNotification[] = []
   readonly #gaps = new Set<number>()
   readonly #ownerOf: (id: string) => number
-  /** How much news there had been when the owner of a claim let go. */
+  /** How many notifications there had been when the owner of a claim released it. */
   readonly #letGo = new Map<string, number>()
 
   constructor(ownerOf: (id: string) => number) {
@@ -26,21 +26,21 @@ export class NotificationLog {
   }
 
   note(received: LoggedNotification): void {
-    // Others may overhear. Only what reaches the owner counts.
+    // Other drivers may receive it too; only what reaches the owner counts.
     if (received.driver === this.#ownerOf(received.id)) this.#received.push(received)
   }
 
-  /** The driver may have lost notifications: its listener polls every claim of its own, as if told to for each. */
+  /** The driver may have lost notifications: its listener polls every claim of its own, as after a `'poll'` for each. */
   noteGap(driver: number): void {
     this.#gaps.add(driver)
   }
 
-  /** Its owner has let go of the claim: whatever happened to it before need not be heard any more. */
+  /** The owner has released the claim: earlier changes need not reach it any more. */
   noteRelease(id: string, notifiedBefore: number): void {
     this.#letGo.set(id, notifiedBefore)
   }
 
-  /** Names a claim whose owner heard neither the last news of it nor a nudge to ask. */
+  /** Names a claim whose owner received neither its last notification nor a `'poll'`. */
   undelivered(expected: readonly ModelNotification[]): string | undefined {
     const last = new Map<string, ClaimStatus>()
     for (const [index, { record, status }] of expected.entries()) {
@@ -55,7 +55,7 @@ export class NotificationLog {
     return undefined
   }
 
-  /** Names news that is not true, or out of order. */
+  /** Names a notification that is not true, or out of order. */
   difference(
     expected: readonly ModelNotification[],
     comparisonOf: (key: string) => ModelComparison,

@@ -43,7 +43,7 @@ export class Player {
     this.#notifications = new NotificationLog((id) => this.#ownerOf(id))
   }
 
-  /** What went differently, or nothing. A script that a slow store can no longer time rightly ends early. */
+  /** Returns the first difference, if any. If a slow store falls behind the script's times, the script ends early. */
   async play(commands: readonly ModelStep[]): Promise<string | undefined> {
     const listening = this.#drivers.map((driver, index) =>
       driver.listen?.(
@@ -61,7 +61,7 @@ export class Player {
       }
       return await this.#compareNotifications()
     } finally {
-      for (const ear of listening) ear?.[Symbol.dispose]()
+      for (const subscription of listening) subscription?.[Symbol.dispose]()
     }
   }
 
@@ -93,7 +93,7 @@ export class Player {
     for (const [index, { forModel }] of requests.entries()) {
       const expected = this.#model.send(forModel)
       if (forModel.op === 'release') this.#notifications.noteRelease(forModel.id, this.#model.notifications.length)
-      // Its owner knows that it is over. In its grace it may be there still, and be turned out later.
+      // The owner knows that the claim is over. During its grace the store may still list it, and evict it later.
       if (forModel.op === 'withdraw' && expected.state === 'absent')
         this.#notifications.noteRelease(forModel.id, Infinity)
       const key = forModel.op === 'claim' ? forModel.claim.key : forModel.key
@@ -202,7 +202,7 @@ export class Player {
     return claims.filter((claim) => !isFinal(claim, page.now))
   }
 
-  // ---- news
+  // ---- notifications
 
   async #compareNotifications(): Promise<string | undefined> {
     if (!this.#sender(0).supports.push) return undefined

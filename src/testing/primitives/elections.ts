@@ -4,48 +4,51 @@ import type { PrimitiveFact } from './fact.ts'
 /** One leader, and who it is. */
 export function elections(fact: PrimitiveFact): void {
   fact('a leader that resigns is replaced at once, one that falls silent within its ttl', [], async (group) => {
-    const [one, other] = [await group.member(), await group.member()]
-    const [first, second] = [one.locks.elect('boss', { ttl: 30_000 }), other.locks.elect('boss', { ttl: 3000 })]
-    const told: string[] = []
-    const third = one.locks.elect('boss', { ttl: 10_000, onElected: ({ held }) => void told.push(`elected ${held}`) })
+    const [member, rival] = [await group.member(), await group.member()]
+    const [first, second] = [member.locks.elect('boss', { ttl: 30_000 }), rival.locks.elect('boss', { ttl: 3000 })]
+    const elected: string[] = []
+    const third = member.locks.elect('boss', {
+      ttl: 10_000,
+      onElected: ({ held }) => void elected.push(`elected ${held}`),
+    })
     const term = await first.campaign()
     expect(await second.tryCampaign()).toBe(false)
     const succession = second.campaign()
-    await group.contended(other)
+    await group.contended(rival)
     const resignedAt = performance.now()
     await first.resign()
     expect((await succession).fence).toBeGreaterThan(term.fence)
     expect(performance.now() - resignedAt).toBeLessThan(20_000)
     const campaign = third.campaign()
-    await group.contended(one)
-    expect(told).toEqual([])
-    other.driver.plan = { reject: 1 }
+    await group.contended(member)
+    expect(elected).toEqual([])
+    rival.driver.plan = { reject: 1 }
     await campaign
     expect(second.isLeader).toBe(false)
-    expect(told).toEqual(['elected true'])
+    expect(elected).toEqual(['elected true'])
     expect(await third.leader()).toMatchObject({ isMe: true, term: third.term })
     await second.resign()
   })
 
   fact('observers see every change', [], async (group) => {
-    const [one, observer] = [await group.member({ ttl: 5000 }), await group.member()]
+    const [member, observer] = [await group.member({ ttl: 5000 }), await group.member()]
     const seen: (string | undefined)[] = []
     const terms: (number | undefined)[] = []
     const watching = (async () => {
       for await (const leader of observer.locks.elect('boss', { observeEvery: 20 })) {
         seen.push(leader?.runner.client)
-        // The sessions of some stores do not tell each other their fences.
+        // On some stores a session cannot read the fence of another: the term is then 0.
         if (leader?.term !== 0) terms.push(leader?.term)
         if (seen.length === 3) break
       }
     })()
     await group.until(() => seen.length === 1)
-    const election = one.locks.elect('boss')
+    const election = member.locks.elect('boss')
     const { fence } = await election.campaign()
     await group.until(() => seen.length === 2)
     await election.resign()
     await watching
-    expect(seen).toEqual([undefined, one.locks.runner.client, undefined])
+    expect(seen).toEqual([undefined, member.locks.runner.client, undefined])
     expect(terms.filter((term) => term !== undefined && term !== fence)).toEqual([])
   })
 }

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { LeaseholdError } from '../../core/errors.ts'
 
-/** Whether a promise settles within a time in which, if all is well, it has or never will. */
+/** Whether a promise settles within this time; chosen so that a promise that has not settled by then never will. */
 export async function settlesWithin(milliseconds: number, promise: Promise<unknown>): Promise<boolean> {
   const settled = promise.then(
     () => true,

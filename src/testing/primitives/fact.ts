@@ -14,7 +14,7 @@ type Ability =
   | 'force'
   | 'handOff'
 
-/** What a store must have for a fact to be told of it, or must not: what it lacks it refuses. */
+/** What a store must support, or must not, for a fact to apply: a store refuses what it does not support. */
 export type PrimitiveNeed = Ability | `no ${Ability}`
 
 /** Registers one test of what is built on locks, titled as the fact it shows. */

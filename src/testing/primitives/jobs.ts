@@ -36,17 +36,17 @@ export function jobs(fact: PrimitiveFact): void {
   })
 
   fact('a task is one worker’s, and goes to the next when that falls silent', [], async (group) => {
-    const [one, other] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
-    const task = (await one.locks.claim('queue', 'task')) as Task
-    expect(await other.locks.claim('queue', 'task')).toMatchObject({
+    const [member, rival] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
+    const task = (await member.locks.claim('queue', 'task')) as Task
+    expect(await rival.locks.claim('queue', 'task')).toMatchObject({
       state: 'taken',
-      by: { id: one.locks.runner.id },
+      by: { id: member.locks.runner.id },
     })
     await task.heartbeat()
-    one.driver.plan = { reject: 1 }
+    member.driver.plan = { reject: 1 }
     let again = task
     await group.until(async () => {
-      const claim = await other.locks.claim('queue', 'task')
+      const claim = await rival.locks.claim('queue', 'task')
       if (claim.state === 'claimed') again = claim
       return claim.state === 'claimed'
     })
@@ -58,15 +58,15 @@ export function jobs(fact: PrimitiveFact): void {
   })
 
   fact('a completed task is told as such for as long as it is remembered', ['convert'], async (group) => {
-    const [one, other] = [await group.member({ ttl: 30_000 }), await group.member({ ttl: 30_000 })]
-    const task = (await one.locks.claim('queue', 'task')) as Task
+    const [member, rival] = [await group.member({ ttl: 30_000 }), await group.member({ ttl: 30_000 })]
+    const task = (await member.locks.claim('queue', 'task')) as Task
     await task.complete({ remember: 3000 })
-    await one.locks.close()
-    expect(await other.locks.claim('queue', 'task')).toMatchObject({
+    await member.locks.close()
+    expect(await rival.locks.claim('queue', 'task')).toMatchObject({
       state: 'completed',
-      by: { id: one.locks.runner.id },
+      by: { id: member.locks.runner.id },
     })
-    await group.until(async () => (await other.locks.claim('queue', 'task')).state === 'claimed')
+    await group.until(async () => (await rival.locks.claim('queue', 'task')).state === 'claimed')
   })
 
   fact('a store without conversions cannot remember what is completed', ['no convert'], async (group) => {
@@ -77,12 +77,12 @@ export function jobs(fact: PrimitiveFact): void {
   })
 
   fact('a lease handed off is never free in between, and lives on in other hands', ['handOff'], async (group) => {
-    const [one, other, third] = [await group.member(), await group.member(), await group.member()]
-    const lease = await one.locks.acquire('a', { ttl: 4000 })
+    const [member, rival, third] = [await group.member(), await group.member(), await group.member()]
+    const lease = await member.locks.acquire('a', { ttl: 4000 })
     const proof = await lease.handOff()
-    await one.locks.close()
+    await member.locks.close()
     expect(await third.locks.tryAcquire('a')).toBeNull()
-    const resumed = await other.locks.resume(proof)
+    const resumed = await rival.locks.resume(proof)
     expect(resumed.fence).toBe(lease.fence)
     await pause(5000)
     expect(resumed.held).toBe(true)

@@ -19,7 +19,7 @@ export function owners(fact: PrimitiveFact): void {
     const { locks, driver } = await group.member({ ttl: 10_000 })
     await locks.run('a', async (outer) => {
       await locks.run('a', { reentrant: true }, (inner) => expect(inner.fence).toBe(outer.fence))
-      // At once: without asking the store, which would not answer.
+      // Re-entry must not ask the store, which would not answer now.
       driver.plan = { hang: 1 }
       expect(await rejectionOf(locks.acquire('a'))).toMatchObject({ code: 'DEADLOCK' })
       driver.plan = {}
@@ -53,7 +53,7 @@ export function owners(fact: PrimitiveFact): void {
   })
 }
 
-/** Each takes one and asks for the next one's, in a client of its own. One must give way, and the rest get on. */
+/** Each client takes a lock and asks for the next client's. One must give way, and the others are granted theirs. */
 async function cycle(group: ClientGroup, takes: readonly Take[], lowest?: number): Promise<void> {
   const held: Lease[] = []
   const asks: (() => Promise<Lease>)[] = []

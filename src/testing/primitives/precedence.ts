@@ -10,7 +10,7 @@ const terms: readonly (readonly [PrimitiveNeed, AcquireOptions])[] = [
   ['no grace', { grace: 1000 }],
 ]
 
-/** Who goes first, who must leave, and when. */
+/** Priority, preemption, eviction and grace. */
 export function precedence(fact: PrimitiveFact): void {
   for (const [need, options] of terms) {
     fact(`a store with ${need} refuses ${Object.keys(options).join()}`, [need], async (group) => {
@@ -28,11 +28,11 @@ export function precedence(fact: PrimitiveFact): void {
   })
 
   fact('who is evicted loses the lock at once, and is told', ['evict'], async (group) => {
-    const [one, other] = [await group.member({ ttl: 6000 }), await group.member({ ttl: 6000 })]
-    const lease = await one.locks.acquire('a')
-    expect(await other.locks.evict('a', { reason: 'stuck', fence: lease.fence + 1 })).toBe(0)
-    expect(await other.locks.evict('a', { reason: 'stuck', fence: lease.fence })).toBe(1)
-    const next = await other.locks.acquire('a', { wait: 20_000 })
+    const [member, rival] = [await group.member({ ttl: 6000 }), await group.member({ ttl: 6000 })]
+    const lease = await member.locks.acquire('a')
+    expect(await rival.locks.evict('a', { reason: 'stuck', fence: lease.fence + 1 })).toBe(0)
+    expect(await rival.locks.evict('a', { reason: 'stuck', fence: lease.fence })).toBe(1)
+    const next = await rival.locks.acquire('a', { wait: 20_000 })
     expect(next.fence).toBeGreaterThan(lease.fence)
     await group.until(() => !lease.held)
     expect(lease.loss).toMatchObject({ code: 'LOST' })
@@ -60,12 +60,12 @@ export function precedence(fact: PrimitiveFact): void {
     'preempt tells the holder to leave, with the time left, and takes over on its release',
     ['preempt', 'queue'],
     async (group) => {
-      const [one, other] = [await group.member({ ttl: 10_000 }), await group.member({ ttl: 10_000 })]
-      const lease = await one.locks.acquire('a')
+      const [member, rival] = [await group.member({ ttl: 10_000 }), await group.member({ ttl: 10_000 })]
+      const lease = await member.locks.acquire('a')
       const leaving = new Promise<number>((resolve) =>
-        one.locks.on('leaving', ({ remainingMs }) => resolve(remainingMs)),
+        member.locks.on('leaving', ({ remainingMs }) => resolve(remainingMs)),
       )
-      const urgent = other.locks.acquire('a', { priority: 'high', onConflict: 'preempt' })
+      const urgent = rival.locks.acquire('a', { priority: 'high', onConflict: 'preempt' })
       const leftMs = await leaving
       expect(leftMs).toBeGreaterThan(0)
       expect(leftMs).toBeLessThanOrEqual(10_000)
@@ -77,36 +77,36 @@ export function precedence(fact: PrimitiveFact): void {
   )
 
   fact('preempt stops renewals: who does not leave is out when its lease ends', ['preempt', 'queue'], async (group) => {
-    const [one, other] = [await group.member({ ttl: 1500 }), await group.member({ ttl: 10_000 })]
-    const lease = await one.locks.acquire('a')
-    const urgent = await other.locks.acquire('a', { priority: 'high', onConflict: 'preempt', wait: 20_000 })
+    const [member, rival] = [await group.member({ ttl: 1500 }), await group.member({ ttl: 10_000 })]
+    const lease = await member.locks.acquire('a')
+    const urgent = await rival.locks.acquire('a', { priority: 'high', onConflict: 'preempt', wait: 20_000 })
     expect(lease.held).toBe(false)
     expect(lease.loss).toMatchObject({ code: 'LOST' })
     expect(urgent.held).toBe(true)
   })
 
   fact('the longest hold ends a lease that keeps renewing', ['maxHold'], async (group) => {
-    const { locks, told } = await group.member({ ttl: 2500 })
+    const { locks, emitted } = await group.member({ ttl: 2500 })
     const startedAt = performance.now()
     const lease = await locks.acquire('a', { maxHold: 5000 })
     await group.until(() => !lease.held)
     expect(performance.now() - startedAt).toBeGreaterThan(4500)
-    expect(told).toContain('renewed')
-    await group.until(() => told.includes('lost'))
+    expect(emitted).toContain('renewed')
+    await group.until(() => emitted.includes('lost'))
     expect(await locks.tryAcquire('a', { wait: 20_000 })).not.toBeNull()
   })
 
   fact('grace delays the takeover after an unclean end, and only then', ['grace', 'queue'], async (group) => {
-    const [one, other] = [await group.member({ ttl: 10_000 }), await group.member({ ttl: 10_000 })]
-    const clean = await one.locks.acquire('a', { grace: 600_000 })
-    const next = other.locks.acquire('a')
+    const [member, rival] = [await group.member({ ttl: 10_000 }), await group.member({ ttl: 10_000 })]
+    const clean = await member.locks.acquire('a', { grace: 600_000 })
+    const next = rival.locks.acquire('a')
     await group.expectClaims(2)
     await clean.release()
     const second = await next
     await second.release()
     const startedAt = performance.now()
-    const unclean = await one.locks.acquire('a', { ttl: 500, grace: 1000, heartbeat: 'manual' })
-    await (await other.locks.acquire('a')).release()
+    const unclean = await member.locks.acquire('a', { ttl: 500, grace: 1000, heartbeat: 'manual' })
+    await (await rival.locks.acquire('a')).release()
     expect(performance.now() - startedAt).toBeGreaterThan(1450)
     expect(unclean.held).toBe(false)
   })

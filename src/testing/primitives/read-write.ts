@@ -5,16 +5,16 @@ import type { PrimitiveFact } from './fact.ts'
 /** Many readers or one writer, and changing from one to the other. */
 export function readWrite(fact: PrimitiveFact): void {
   fact('readers share, and a writer is alone', ['shared'], async (group) => {
-    const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
-    const readers = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
-    expect(await one.locks.readWrite('a').tryWrite()).toBeNull()
-    const writing = other.locks.readWrite('a').write()
-    await group.contended(other)
+    const [member, rival] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
+    const readers = [await member.locks.readWrite('a').read(), await rival.locks.readWrite('a').read()]
+    expect(await member.locks.readWrite('a').tryWrite()).toBeNull()
+    const writing = rival.locks.readWrite('a').write()
+    await group.contended(rival)
     for (const reader of readers) await reader.release()
     const writer = await writing
-    expect(await one.locks.readWrite('a').tryRead()).toBeNull()
+    expect(await member.locks.readWrite('a').tryRead()).toBeNull()
     await writer.release()
-    expect(await one.locks.readWrite('a').tryRead()).not.toBeNull()
+    expect(await member.locks.readWrite('a').tryRead()).not.toBeNull()
   })
 
   fact('a store without shared locks refuses readers, and lets writers in', ['no shared'], async (group) => {
@@ -34,26 +34,26 @@ export function readWrite(fact: PrimitiveFact): void {
   })
 
   fact('readers and writers take turns as they came', ['shared', 'queue'], async (group) => {
-    const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
-    const readers = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
-    const writing = one.locks.readWrite('a').write()
+    const [member, rival] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
+    const readers = [await member.locks.readWrite('a').read(), await rival.locks.readWrite('a').read()]
+    const writing = member.locks.readWrite('a').write()
     await group.expectClaims(3)
-    const late = other.locks.readWrite('a').read()
+    const queued = rival.locks.readWrite('a').read()
     await group.expectClaims(4)
     for (const reader of readers) await reader.release()
     const writer = await writing
-    expect(await settlesWithin(100, late)).toBe(false)
+    expect(await settlesWithin(100, queued)).toBe(false)
     await writer.release()
-    await (await late).release()
+    await (await queued).release()
   })
 
   fact(
     'an upgrade goes ahead of every waiter and keeps the read lock until then',
     ['convert', 'shared', 'queue'],
     async (group) => {
-      const [one, other] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
-      const [reader, second] = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
-      const writing = other.locks.readWrite('a').write()
+      const [member, rival] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
+      const [reader, second] = [await member.locks.readWrite('a').read(), await rival.locks.readWrite('a').read()]
+      const writing = rival.locks.readWrite('a').write()
       await group.expectClaims(3)
       const upgrading = reader.upgrade()
       expect(await settlesWithin(3500, upgrading)).toBe(false)
@@ -63,7 +63,7 @@ export function readWrite(fact: PrimitiveFact): void {
       expect(writer.fence).toBeGreaterThan(reader.fence)
       expect(await settlesWithin(3500, writing)).toBe(false)
       expect([reader.held, writer.held, reader.signal.aborted]).toEqual([false, true, false])
-      expect(one.told).not.toContain('lost')
+      expect(member.emitted).not.toContain('lost')
       await writer.release()
       await (await writing).release()
     },
@@ -73,8 +73,8 @@ export function readWrite(fact: PrimitiveFact): void {
     'of two that upgrade one is told DEADLOCK and goes on reading',
     ['convert', 'shared', 'queue'],
     async (group) => {
-      const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
-      const [first, second] = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
+      const [member, rival] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
+      const [first, second] = [await member.locks.readWrite('a').read(), await rival.locks.readWrite('a').read()]
       const upgrading = first.upgrade()
       await group.expectClaims(3)
       expect(await rejectionOf(second.upgrade())).toMatchObject({ code: 'DEADLOCK' })
@@ -85,8 +85,8 @@ export function readWrite(fact: PrimitiveFact): void {
   )
 
   fact('an upgrade given up leaves the read lock', ['convert', 'shared', 'queue'], async (group) => {
-    const [one, other] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
-    const [reader] = [await one.locks.readWrite('a').read(), await other.locks.readWrite('a').read()]
+    const [member, rival] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
+    const [reader] = [await member.locks.readWrite('a').read(), await rival.locks.readWrite('a').read()]
     expect(await rejectionOf(reader.upgrade({ wait: 3000 }))).toMatchObject({ code: 'TIMEOUT' })
     await group.expectClaims(2)
     expect(await settlesWithin(3500, new Promise((resolve) => reader.signal.addEventListener('abort', resolve)))).toBe(
@@ -96,25 +96,25 @@ export function readWrite(fact: PrimitiveFact): void {
   })
 
   fact('an upgrade whose replies are lost is not lost', ['convert', 'shared'], async (group) => {
-    const { locks, driver, told } = await group.member({ ttl: 5000 })
+    const { locks, driver, emitted } = await group.member({ ttl: 5000 })
     const reader = await locks.readWrite('a').read()
     driver.plan = { dropReply: 1, only: ({ op }) => op === 'claim' }
     const upgrading = reader.upgrade()
     expect(await settlesWithin(300, upgrading)).toBe(false)
     driver.plan = {}
     expect((await upgrading).held).toBe(true)
-    expect(told).not.toContain('lost')
+    expect(emitted).not.toContain('lost')
     await group.expectClaims(1)
   })
 
   fact('a downgrade lets waiting readers in at once', ['convert', 'shared', 'queue'], async (group) => {
-    const [one, other] = [await group.member({ ttl: 30_000 }), await group.member({ ttl: 30_000 })]
-    const writer = await one.locks.readWrite('a').write()
-    const reading = [other.locks.readWrite('a').read(), other.locks.readWrite('a').read()]
+    const [member, rival] = [await group.member({ ttl: 30_000 }), await group.member({ ttl: 30_000 })]
+    const writer = await member.locks.readWrite('a').write()
+    const reading = [rival.locks.readWrite('a').read(), rival.locks.readWrite('a').read()]
     await group.expectClaims(3)
     const reader = await writer.downgrade()
     expect(await settlesWithin(8000, Promise.all(reading))).toBe(true)
-    expect(await other.locks.readWrite('a').tryWrite()).toBeNull()
+    expect(await rival.locks.readWrite('a').tryWrite()).toBeNull()
     expect(reader.held).toBe(true)
   })
 }

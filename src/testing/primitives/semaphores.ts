@@ -3,7 +3,7 @@ import { expect } from '../vitest.ts'
 import { codeOf, rejectionOf } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 
-/** So many at once, and never more. */
+/** As many holders as permits, and never more. */
 export function semaphores(fact: PrimitiveFact): void {
   fact(
     'permits are leases of their own, and never too many, also when one expires',
@@ -17,7 +17,7 @@ export function semaphores(fact: PrimitiveFact): void {
       dying.driver.plan = { reject: 1 }
       const waiting = living.locks.semaphore('s', 2).acquire()
       let most = 0
-      for (let look = 0; look < 30; look += 1) {
+      for (let round = 0; round < 30; round += 1) {
         const held = (await group.claims()).filter(({ state }) => state === 'held').length
         most = Math.max(most, held)
         await pause(50)
@@ -37,9 +37,9 @@ export function semaphores(fact: PrimitiveFact): void {
   })
 
   fact('another number of permits is told SCOPE_MISMATCH', ['limit'], async (group) => {
-    const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
-    await one.locks.semaphore('s', 2).acquire()
-    expect(await rejectionOf(other.locks.semaphore('s', 3).acquire())).toMatchObject({ code: 'SCOPE_MISMATCH' })
+    const [member, rival] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
+    await member.locks.semaphore('s', 2).acquire()
+    expect(await rejectionOf(rival.locks.semaphore('s', 3).acquire())).toMatchObject({ code: 'SCOPE_MISMATCH' })
     await group.expectClaims(1)
   })
 }

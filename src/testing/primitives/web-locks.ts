@@ -4,7 +4,7 @@ import type { Member } from '../client/client-group.ts'
 import { rejectionOf } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 
-/** A request that is granted, and ends when told to. */
+/** A granted request, which ends with `letGo`. */
 interface Held {
   readonly lock: WebLock
   readonly letGo: () => void
@@ -17,16 +17,16 @@ export function webLockFacts(fact: PrimitiveFact): void {
     'a lock is held until what the callback gave has settled, and all clients see whose it is',
     [],
     async (group) => {
-      const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
-      const manager = webLocks(other.locks)
-      const first = await hold(one, 'a/b')
+      const [member, rival] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
+      const manager = webLocks(rival.locks)
+      const first = await hold(member, 'a/b')
       expect(await manager.request('a/b', { ifAvailable: true }, (lock) => [lock])).toEqual([null])
       expect(await manager.query()).toEqual({
-        held: [{ name: 'a/b', mode: 'exclusive', clientId: one.locks.runner.client }],
+        held: [{ name: 'a/b', mode: 'exclusive', clientId: member.locks.runner.client }],
         pending: [],
       })
       const second = manager.request('a/b', (lock) => lock?.fence)
-      await group.contended(other)
+      await group.contended(rival)
       first.letGo()
       expect(await first.ended).toBe('done')
       expect(await second).toBeGreaterThan(first.lock.fence)
@@ -35,17 +35,17 @@ export function webLockFacts(fact: PrimitiveFact): void {
   )
 
   fact('those that wait are shown in their order', ['queue'], async (group) => {
-    const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
-    const first = await hold(one, 'a')
+    const [member, rival] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
+    const first = await hold(member, 'a')
     const order: string[] = []
     const waiting: Promise<unknown>[] = []
-    for (const member of [other, one]) {
-      const { locks } = member
+    for (const waiter of [rival, member]) {
+      const { locks } = waiter
       waiting.push(webLocks(locks).request('a', () => void order.push(locks.runner.client)))
-      await group.contended(member)
+      await group.contended(waiter)
     }
-    const clients = [other, one].map(({ locks }) => locks.runner.client)
-    const { pending } = await webLocks(one.locks).query()
+    const clients = [rival, member].map(({ locks }) => locks.runner.client)
+    const { pending } = await webLocks(member.locks).query()
     expect(pending).toEqual(clients.map((clientId) => ({ name: 'a', mode: 'exclusive', clientId })))
     first.letGo()
     await Promise.all(waiting)
@@ -53,12 +53,12 @@ export function webLockFacts(fact: PrimitiveFact): void {
   })
 
   fact('shared locks are held together, and an exclusive one alone', ['shared'], async (group) => {
-    const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
-    const readers = [await hold(one, 'a', { mode: 'shared' }), await hold(other, 'a', { mode: 'shared' })]
-    expect(await webLocks(one.locks).request('a', { ifAvailable: true }, (lock) => lock)).toBe(null)
+    const [member, rival] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
+    const readers = [await hold(member, 'a', { mode: 'shared' }), await hold(rival, 'a', { mode: 'shared' })]
+    expect(await webLocks(member.locks).request('a', { ifAvailable: true }, (lock) => lock)).toBe(null)
     for (const reader of readers) reader.letGo()
     for (const reader of readers) await reader.ended
-    expect(await webLocks(one.locks).request('a', (lock) => lock?.mode)).toBe('exclusive')
+    expect(await webLocks(member.locks).request('a', (lock) => lock?.mode)).toBe('exclusive')
   })
 
   fact('a store without shared locks says NotSupportedError', ['no shared'], async (group) => {
@@ -69,11 +69,11 @@ export function webLockFacts(fact: PrimitiveFact): void {
   })
 
   fact('a signal ends the wait with its reason, and leaves nothing behind', [], async (group) => {
-    const [one, other] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
-    const first = await hold(one, 'a')
+    const [member, rival] = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
+    const first = await hold(member, 'a')
     const controller = new AbortController()
-    const waiting = webLocks(other.locks).request('a', { signal: controller.signal }, () => 'granted')
-    await group.contended(other)
+    const waiting = webLocks(rival.locks).request('a', { signal: controller.signal }, () => 'granted')
+    await group.contended(rival)
     controller.abort('mine')
     expect(await rejectionOf(waiting)).toBe('mine')
     await group.expectClaims(1)
@@ -82,14 +82,14 @@ export function webLockFacts(fact: PrimitiveFact): void {
   })
 
   fact('a lock that is stolen is told with AbortError, and is the thief’s', ['force'], async (group) => {
-    const [one, thief] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
-    const first = await hold(one, 'a')
+    const [member, thief] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
+    const first = await hold(member, 'a')
     const stolen = await hold(thief, 'a', { steal: true })
     expect(stolen.lock.fence).toBeGreaterThan(first.lock.fence)
     expect(await rejectionOf(first.ended)).toMatchObject({ name: 'AbortError' })
     expect(first.lock.signal.aborted).toBe(true)
     first.letGo()
-    expect(await webLocks(one.locks).request('a', { ifAvailable: true }, (lock) => lock)).toBe(null)
+    expect(await webLocks(member.locks).request('a', { ifAvailable: true }, (lock) => lock)).toBe(null)
     stolen.letGo()
     await stolen.ended
   })

@@ -4,7 +4,7 @@ import type { SimulatedProcess } from './simulated-process.ts'
 import type { DocumentStore } from '../../drivers/document/driver.ts'
 import type { LockDriver, ClaimStatus } from '../../core/contract/driver.ts'
 
-/** What may become of anything on its way. @internal */
+/** What may happen to a message on its way. @internal */
 export interface Weather {
   readonly delayMs: () => number
   /** Nothing is sent, and that is known. */
@@ -18,7 +18,7 @@ export interface Weather {
 const answerTimeoutMs = 400
 
 /**
- * The way of one process to a store and back. What is late arrives all the same, long after it was given up, and in any
+ * The line between one process and a store. A late message still arrives, long after its sender gave up, and in any
  * order.
  */
 export interface NetworkLink {
@@ -29,7 +29,7 @@ export interface NetworkLink {
   ask<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer | undefined>
   /** The same for what is only read: no answer is a failure like any other. */
   read<Answer>(work: () => Answer | Promise<Answer>): Promise<Answer>
-  /** Tells the process something that it did not ask for. */
+  /** Sends the process a notification. */
   deliver(action: () => void): void
 }
 
@@ -76,7 +76,7 @@ export class SimulatedLink implements NetworkLink {
 
 type Settle<Answer> = (resolve: (answer: Answer) => void, reject: (error: unknown) => void) => void
 
-/** What came of it, to be told later. */
+/** The outcome of the work, to be delivered later. */
 async function outcomeOf<Answer>(work: () => Answer | Promise<Answer>): Promise<Settle<Answer>> {
   try {
     const answer = await work()
@@ -86,15 +86,15 @@ async function outcomeOf<Answer>(work: () => Answer | Promise<Answer>): Promise<
   }
 }
 
-/** @internal */
-export function linkDown(what: string): LeaseholdError {
-  return new LeaseholdError('UNAVAILABLE', what, { reason: 'network' })
+/** The error of a message that was never sent. @internal */
+export function linkDown(message: string): LeaseholdError {
+  return new LeaseholdError('UNAVAILABLE', message, { reason: 'network' })
 }
 
 const unanswered: ClaimStatus = { state: 'unknown', error: linkDown('There was no answer.') }
 const nothingToDispose: Disposable = { [Symbol.dispose]: () => {} }
 
-/** The driver of a process whose store does all the work itself: what it asks, hears and is told goes over the line. */
+/** The driver of a process whose store does all the work itself: requests, answers and notifications go over the line. */
 export function overNetwork(line: NetworkLink, store: LockDriver): LockDriver {
   return {
     name: store.name,

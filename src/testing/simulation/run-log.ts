@@ -6,7 +6,7 @@ import type { HistoryEvent, LoggedWish } from '../history/event.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
 import type { World } from './world.ts'
 
-/** Whose diary it is. */
+/** The worker whose log it is. */
 export interface RunLogSetting {
   readonly world: World
   readonly process: SimulatedProcess
@@ -15,16 +15,16 @@ export interface RunLogSetting {
   readonly client: string
   readonly name: string
   readonly events: HistoryEvent[]
-  /** Whether nobody else uses this client: then what it is told of queues is this worker's. */
+  /** Whether only this worker uses the client: then the client's `queued` events are this worker's. */
   readonly alone: boolean
 }
 
 type Untimed = HistoryEvent extends infer Each ? (Each extends HistoryEvent ? Omit<Each, 'at'> : never) : never
 
-/** What may come of asking, in such weather; anything else is a fault. */
+/** Errors that an acquire may end with in such weather; any other is a fault. */
 const expected = new Set(['TIMEOUT', 'ABORTED', 'UNAVAILABLE', 'DEADLOCK', 'NOT_HELD', 'LOST'])
 
-/** Tells the history what one worker does, and until when it trusts what it holds. */
+/** Writes to the history what one worker does, and until when it trusts its leases. */
 export class RunLog {
   readonly #setting: RunLogSetting
   /** What it holds, by key and fence. */
@@ -53,7 +53,7 @@ export class RunLog {
     return attempt
   }
 
-  /** Of several attempts that are one call: which of them waits is not known. */
+  /** Begins several attempts that are one call: which of them waits is not known. */
   beginAll(all: readonly LoggedWish[]): readonly string[] {
     const attempts = all.map((wanted) => this.begin(wanted))
     this.#asking = undefined
@@ -110,7 +110,7 @@ export class RunLog {
   deadlineOf(lease: Lease): number {
     const { world, process } = this.#setting
     const { askAgain, ttlMs } = handleOf(lease).claimRuntime.state
-    // A renewal that waits for the one under way may be for less. Once it is sent, nobody tells that the lease is trusted less.
+    // A renewal queued behind the one under way may be for a shorter ttl. Sending it shortens the trust without an event.
     const leftMs = askAgain ? Math.min(lease.remainingMs, ttlMs) : lease.remainingMs
     return world.now + leftMs / process.rate
   }

@@ -22,7 +22,7 @@ export class SimulatedProcess {
       ...surroundings,
       timer: (delayMs, action) => {
         let wanted = true
-        // It may be due while the process stands still, and be cancelled first when that goes on.
+        // If the timer is due while the process is stopped, the process may still cancel it first when it goes on.
         const ring = (): void => {
           this.#timersAlive.delete(timer)
           if (wanted) action()
@@ -40,7 +40,7 @@ export class SimulatedProcess {
     }
   }
 
-  /** Whether it has not been killed: it may be stopped. */
+  /** Whether the process has not been killed; it may be stopped. */
   get isAlive(): boolean {
     return this.#alive
   }
@@ -55,7 +55,7 @@ export class SimulatedProcess {
     return this.#timersAlive.size
   }
 
-  /** Does what comes in from outside: now, when the process goes on, or never. */
+  /** Runs an action that comes from outside: now, when the process goes on, or never if it is killed. */
   enter(action: () => void): void {
     if (!this.#alive) return
     if (this.runs) action()

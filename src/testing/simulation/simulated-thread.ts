@@ -5,8 +5,8 @@ import type { World } from './world.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
 
 /**
- * The heartbeat thread of a process: `own` is when it runs, `main` when the other thread does. What they tell each other
- * arrives in order, a little later, or when the one that is told goes on.
+ * The heartbeat thread of a process: `own` is when it runs, `main` when the other thread does. Their messages
+ * arrive in order, a little later, or when the receiving thread goes on.
  */
 export function simulatedThread(
   world: World,

@@ -42,7 +42,7 @@ export function injectFaults(
   if (storms()) world.at(world.between(500, 9000), again)
 }
 
-/** Mostly the one that a program blocks; in a gale mostly both, so that nobody makes good what came of a late request. */
+/** Mostly the main thread, which a program may block; in a gale mostly both, so that no thread repairs what a late request did. */
 function whichThread(world: World, gale: boolean): 'main' | 'second' | 'both' {
   if (gale && world.chance(0.7)) return 'both'
   return world.chance(0.6) ? 'main' : world.chance(0.5) ? 'second' : 'both'

@@ -16,7 +16,7 @@ export interface WorkerSetting extends RunLogSetting {
   readonly waiting: Set<string>
 }
 
-/** Something to want, and how to ask for it. */
+/** A lock to want, and how to ask for it. */
 interface Wish {
   readonly wanted: LoggedWish
   readonly ask: (options: AcquireOptions) => Promise<Lease>
@@ -59,7 +59,7 @@ export class Worker {
     }
   }
 
-  /** Looks, renews, stops to renew, and lets go. */
+  /** Checks the lease, renews it, stops renewing, and releases it. */
   async #hold(attempt: string, lease: Lease): Promise<void> {
     const { world, process, ttlMinMs } = this.#setting
     for (let steps = world.between(0, 3); steps > 0; steps -= 1) {
@@ -72,7 +72,7 @@ export class Worker {
     await this.#runLog.letGo(attempt, lease)
   }
 
-  /** By a ttl of another length: what is trusted may become less at once. */
+  /** Renews for a ttl of another length: the trusted time may become shorter at once. */
   async #renew(attempt: string, lease: Lease): Promise<void> {
     const { world, ttlMinMs } = this.#setting
     const answered = lease.renew(world.between(ttlMinMs, 3 * ttlMinMs))

@@ -34,7 +34,7 @@ export class World {
     return this.random() < probability
   }
 
-  /** How fast somebody's clock runs: all are off by up to a fiftieth. */
+  /** The rate of a process's clock: each is off by up to a fiftieth. */
   clockRate(): number {
     return 1 + (this.random() - 0.5) * 0.04
   }
@@ -49,7 +49,7 @@ export class World {
     return new Promise((resolve) => this.at(delayMs, resolve))
   }
 
-  /** Surroundings whose clock runs at `rate` times true time. */
+  /** An environment whose clock runs at `rate` times true time. */
   environment(rate = 1): Environment {
     return {
       now: () => this.now * rate,

@@ -1,11 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { checkHistory, historyLog, readHistory, type HistoryEvent } from '../../../src/testing/index.ts'
 import { signalTo } from '../../support/signal.ts'
+import { makeFolder, removeFolder } from '../../support/scratch-folder.ts'
 
 const program = path.resolve('.build/test/children/history-client.js')
 
@@ -26,13 +25,13 @@ export interface RunOptions {
 
 /** Lets clients in processes of their own compete over one store, and gives what they wrote down. */
 export async function historyRun(options: RunOptions): Promise<HistoryEvent[]> {
-  const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-history-'))
+  const folder = makeFolder('history')
   const run = new Run(folder, options)
   try {
     return await run.play()
   } finally {
     run.endAll()
-    rmSync(folder, { recursive: true, force: true })
+    removeFolder(folder)
   }
 }
 

@@ -2,7 +2,7 @@ import type { FakeGithub, HubRequest } from './fake-github.ts'
 
 /** How a request travels. */
 export interface Journey {
-  /** Resolves when the request arrives; and again when its answer does. */
+  /** Called for each leg; resolves when the request, or its answer, arrives. */
   readonly travel?: (leg: 'there' | 'back', method: string) => Promise<void>
   /** Whether the line is cut: nothing arrives that was sent now, and no answer either. */
   readonly isCut?: () => boolean
@@ -36,7 +36,7 @@ export function asFetch(
       if (response === undefined || isCut()) return new Promise<never>(() => {})
       await travel('back', request.method)
       const { status, headers, body } = response
-      // As much of a Response as octokit looks at: a real one reads its body in turns of the event loop of its own.
+      // Only what octokit reads of a Response: a real one reads its body in turns of the event loop of its own.
       return { status, url: request.url, headers: new Headers(headers), text: async () => body } as Response
     })()
     exchange.catch(() => {})

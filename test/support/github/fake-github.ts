@@ -11,7 +11,7 @@ import type { OpenApi } from './openapi.ts'
 
 export interface HubRequest {
   readonly method: string
-  /** With its query. */
+  /** The URL with its query. */
   readonly url: string
   readonly headers: Readonly<Record<string, string | undefined>>
   readonly body: string | undefined
@@ -25,7 +25,7 @@ export interface HubResponse {
 
 /** What is to go wrong with a request. */
 export interface Fault {
-  /** The answer; absent: none ever comes. */
+  /** The status of the answer; absent if no answer ever comes. */
   readonly status?: number
   /** Whether the request is carried out all the same. */
   readonly carriedOut?: boolean
@@ -47,7 +47,7 @@ export interface FakeGithubOptions {
 export class FakeGithub extends IssueBook {
   /** Decides what goes wrong with each request. */
   fault: (request: HubRequest) => Fault | undefined = () => undefined
-  /** What was not as GitHub's description has it. */
+  /** Exchanges that do not match GitHub's OpenAPI description. */
   readonly complaints: string[] = []
   /** Method and path of every request. */
   readonly log: string[] = []
@@ -65,7 +65,7 @@ export class FakeGithub extends IssueBook {
     this.#openapi = openapi
   }
 
-  /** Lets an account in, or changes what it may do. */
+  /** Adds an account, or changes its permission. */
   user(login: string, permission: Permission, ...tokens: readonly string[]): void {
     this.permit(login, permission)
     for (const token of tokens) this.#tokens.set(token, login)
@@ -81,7 +81,7 @@ export class FakeGithub extends IssueBook {
     return meter
   }
 
-  /** Answers a request; undefined: never. */
+  /** Answers a request; undefined if no answer ever comes. */
   handle(request: HubRequest): HubResponse | undefined {
     // A GitHub Enterprise Server has its API below a path.
     const [path = '', search = ''] = request.url.replace(/^(?:https?:\/\/[^/]+)?(?:\/api\/v3)?/, '').split('?')

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Octokit } from '@octokit/core'
 import type { LockDriver } from '../../../src/core/contract/driver.ts'
 import { github, type GithubOptions } from '../../../src/drivers/github/driver.ts'
@@ -14,7 +15,7 @@ export function plainOctokit(fake: FakeGithub, token: string): Octokit {
 }
 
 /** Answers come in a later turn of the event loop, as from a socket: others get theirs in between. */
-const travel = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve))
+const travel = (): Promise<void> => nextTurn()
 
 export const silent = { debug() {}, info() {}, warn() {}, error() {} }
 

@@ -1,8 +1,9 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { freePort } from '../free-port.ts'
 import { FakeGithub, type FakeGithubOptions } from './fake-github.ts'
+import { listen, closeServer } from '../loopback.ts'
 
-/** Does what the real one cannot be asked for. Gives what is to be answered. */
+/** Carries out an order that the real GitHub does not know, and returns the answer. */
 type Control = (order: string) => unknown
 
 /** The fake behind a real socket, for processes of their own. */
@@ -22,16 +23,12 @@ export class GithubServer {
     const github = new FakeGithub(options)
     const server = createServer((request, response) => void answer(github, control, request, response))
     const port = await freePort()
-    await new Promise<void>((resolve, reject) => {
-      server.once('error', reject)
-      server.listen(port, '127.0.0.1', resolve)
-    })
+    await listen(server, port)
     return new GithubServer(github, server, port)
   }
 
   async stop(): Promise<void> {
-    this.#server.closeAllConnections()
-    await new Promise((resolve) => this.#server.close(resolve))
+    await closeServer(this.#server)
   }
 }
 
@@ -50,7 +47,7 @@ async function answer(
     headers: request.headers as Record<string, string>,
     body: body === '' ? undefined : body,
   })
-  // No answer: the connection stays as it is until the client has enough.
+  // No answer: the connection stays open until the client gives up.
   if (answered === undefined) return
   response.writeHead(answered.status, answered.headers)
   response.end(answered.body)

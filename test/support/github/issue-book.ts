@@ -1,4 +1,4 @@
-/** The repository behind the fake: issues, comments, labels, assignees, and who may do what. */
+/** The repository behind the fake: issues, comments, labels, assignees, and permissions. */
 import {
   commentDocument,
   isBot,
@@ -38,7 +38,7 @@ export class IssueBook {
   settings: { readonly archived?: boolean; readonly has_issues?: boolean } = {}
   /** Reads lag behind writes by less than this. */
   lagMs: number
-  /** While set, all reads of comments show what was there then. */
+  /** While set, all reads of comments show the comments of that time. */
   commentsAsOf: number | undefined
   readonly comments: Lagging<StoredComment>
   readonly issues: Lagging<StoredIssue>
@@ -98,7 +98,7 @@ export class IssueBook {
     this.issues.clear()
   }
 
-  /** What it answers to. */
+  /** The routes that the repository serves. */
   get routes(): readonly Route[] {
     return (this.#routes ??= this.#allRoutes())
   }
@@ -151,7 +151,7 @@ export class IssueBook {
         ({ labels, closed }) =>
           wanted.every((label) => labels.includes(label)) && (!closed || query.get('state') === 'all'),
       )
-      .toSorted((one, other) => one.number - other.number)
+      .toSorted((a, b) => a.number - b.number)
     return this.#paged(query, issues, (issue) => issueDocument(this.repository, issue, 0))
   }
 
@@ -186,7 +186,7 @@ export class IssueBook {
   }
 
   #commentsSeen(wanted: (comment: StoredComment) => boolean): StoredComment[] {
-    return this.comments.seen(wanted).toSorted((one, other) => one.id - other.id)
+    return this.comments.seen(wanted).toSorted((a, b) => a.id - b.id)
   }
 
   #listComments({ query }: Call, wanted: (comment: StoredComment) => boolean): Answer {
@@ -225,8 +225,8 @@ export class IssueBook {
     const issue = this.issues.get(Number(parts[0]))
     if (issue === undefined) return notFound
     const { assignees: named } = body as { assignees: readonly string[] }
-    const others = issue.assignees.filter((one) => !named.includes(one))
-    const changed = { ...issue, assignees: wanted ? [...others, ...named] : others }
+    const rest = issue.assignees.filter((assignee) => !named.includes(assignee))
+    const changed = { ...issue, assignees: wanted ? [...rest, ...named] : rest }
     if (this.#mayWrite(login)) this.issues.set(issue.number, changed)
     return { status: wanted ? 201 : 200, document: issueDocument(this.repository, changed, 0) }
   }
@@ -245,9 +245,9 @@ export class IssueBook {
     const issue = this.issues.get(Number(number))
     if (issue === undefined || !issue.labels.includes(name)) return notFound
     if (!this.#mayWrite(login)) return forbidden
-    const labels = issue.labels.filter((one) => one !== name)
+    const labels = issue.labels.filter((label) => label !== name)
     this.issues.set(issue.number, { ...issue, labels })
-    return ok(labels.map((one) => labelDocument(this.repository, one)))
+    return ok(labels.map((label) => labelDocument(this.repository, label)))
   }
 
   #paged<Item>(query: ReadonlyMap<string, string>, items: readonly Item[], document: (item: Item) => unknown): Answer {

@@ -9,19 +9,19 @@ export class Lagging<Value> {
     this.#lagMs = lagMs
   }
 
-  /** As it is. */
+  /** The current value. */
   get(id: number): Value | undefined {
     return this.#versions.get(id)?.at(-1)?.value
   }
 
-  /** Undefined: it is deleted. */
+  /** Sets a value; undefined deletes it. */
   set(id: number, value: Value | undefined): void {
     const versions = this.#versions.get(id) ?? []
     versions.push({ at: this.#now(), value })
     this.#versions.set(id, versions)
   }
 
-  /** Those that were made as wanted, as some replica shows them: each may be stale by its own amount. */
+  /** The values that were created as `wanted`, as some replica shows them: each may be stale by its own amount. */
   seen(wanted: (made: Value) => boolean = () => true): Value[] {
     const values: Value[] = []
     for (const versions of this.#versions.values()) {

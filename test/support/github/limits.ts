@@ -42,7 +42,7 @@ export class Meter {
       this.#used = 0
       this.#windowEnd = now + hourMs
     }
-    // Oldest first: what has gone out of its window is dropped, and the rest need not be looked at.
+    // Oldest first: entries that have left their window are dropped, and the loop ends at the first that has not.
     while ((this.#points[0]?.at ?? now) <= now - minuteMs) this.#pointsSum -= this.#points.shift()?.points ?? 0
     while ((this.#created[0] ?? now) <= now - hourMs) this.#created.shift()
     const points = this.#pointsSum + (kind === 'read' ? 1 : 5)

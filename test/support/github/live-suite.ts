@@ -6,7 +6,7 @@ import { forTask, type GithubDriver } from '../../../src/drivers/github/driver.t
 import { claimIn } from '../../../src/drivers/github/protocol/claim-comment.ts'
 import type { TestRepository } from './repository.ts'
 
-/** Reads may be stale: what they show in the end counts. */
+/** Reads may be stale: polls until the expectation holds. */
 function soon<Seen>(read: () => Promise<Seen>) {
   return expect.poll(read, { timeout: 60_000, interval: 200 })
 }
@@ -37,7 +37,7 @@ export function liveSuite({ name, isReal, octokit, ...repository }: TestReposito
     const comment = async (id: number): Promise<string> => {
       const route = 'GET /repos/{owner}/{repo}/issues/{issue_number}/comments'
       const { data } = await octokit.request(route, { ...at(), per_page: 100 })
-      return data.find((one) => one.id === id)?.body ?? ''
+      return data.find((listed) => listed.id === id)?.body ?? ''
     }
 
     test('an issue is locked by one alone, people see by whom, and it passes on with a higher fence', async () => {
@@ -78,7 +78,7 @@ export function liveSuite({ name, isReal, octokit, ...repository }: TestReposito
       await soon(async () => {
         const held = { owner, repo, labels: 'leasehold: held' }
         const { data } = await octokit.request('GET /repos/{owner}/{repo}/issues', held)
-        return data.find((one) => one.number === number)?.assignees?.length
+        return data.find((listed) => listed.number === number)?.assignees?.length
       }).toBe(1)
       await forced.release()
       await soon(() => first.inspect(scope)).toBeNull()

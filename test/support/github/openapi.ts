@@ -31,7 +31,7 @@ export class OpenApi {
   readonly #known = new Map<Document, Set<string>>()
   readonly #compiled = new Map<unknown, ValidateFunction>()
   readonly #operations: readonly { readonly pattern: RegExp; readonly methods: Document }[]
-  /** How many exchanges were held to it, by operation. */
+  /** How many exchanges were checked, by operation. */
   readonly checked = new Map<string, number>()
 
   constructor() {
@@ -53,7 +53,7 @@ export class OpenApi {
     return this.#find(`#/components/schemas/${schema}`)['required'] as string[]
   }
 
-  /** What is wrong with an exchange: nothing, if all is well. */
+  /** How an exchange differs from the description; empty if it does not. */
   complaints(exchange: Exchange): string[] {
     const { method, path, status, answer } = exchange
     const operation = this.#operationOf(method, path)
@@ -79,15 +79,17 @@ export class OpenApi {
     const found = this.#operations
       .filter(({ pattern, methods }) => pattern.test(path) && methods[method.toLowerCase()] !== undefined)
       // `/issues/comments/7` is no issue called "comments".
-      .toSorted((one, other) => placeholders(one.pattern) - placeholders(other.pattern))[0]
+      .toSorted((a, b) => placeholders(a.pattern) - placeholders(b.pattern))[0]
     return found?.methods[method.toLowerCase()] as Document | undefined
   }
 
   #queryComplaints(operation: Document, { query }: Exchange): string[] {
-    const declared = (operation['parameters'] as Document[]).map((one) => this.#resolve(one) as unknown as Parameter)
+    const declared = (operation['parameters'] as Document[]).map(
+      (parameter) => this.#resolve(parameter) as unknown as Parameter,
+    )
     const complaints: string[] = []
     for (const [name, text] of query) {
-      const parameter = declared.find((one) => one.in === 'query' && one.name === name)
+      const parameter = declared.find((candidate) => candidate.in === 'query' && candidate.name === name)
       if (parameter === undefined) complaints.push(`there is no query parameter ${name}`)
       else {
         const value = parameter.schema['type'] === 'integer' ? Number(text) : text
@@ -107,8 +109,8 @@ export class OpenApi {
     return [...complaints, ...strange.map((name) => `body: there is no field ${name}`)]
   }
 
-  #mismatches(schema: Document, value: unknown, what: string): string[] {
-    // Long lists say the same again and again.
+  #mismatches(schema: Document, value: unknown, location: string): string[] {
+    // Lists repeat the same items: an item that was valid before is not validated again.
     if (schema['type'] === 'array' && Array.isArray(value) && schema['items'] !== undefined) {
       const items = schema['items'] as Document
       const known = this.#known.get(items) ?? new Set<string>()
@@ -116,7 +118,7 @@ export class OpenApi {
       return value.flatMap((item: unknown, index) => {
         const text = JSON.stringify(item)
         if (known.has(text)) return []
-        const found = this.#mismatches(items, item, `${what}/${index}`)
+        const found = this.#mismatches(items, item, `${location}/${index}`)
         if (found.length === 0) known.add(text)
         return found
       })
@@ -127,7 +129,7 @@ export class OpenApi {
       this.#compiled.set(schema, validate)
     }
     if (validate(value)) return []
-    return (validate.errors ?? []).map(({ instancePath, message }) => `${what}${instancePath} ${message ?? ''}`)
+    return (validate.errors ?? []).map(({ instancePath, message }) => `${location}${instancePath} ${message ?? ''}`)
   }
 
   /** The schema by itself, with all that it refers to, in the words of JSON Schema. */

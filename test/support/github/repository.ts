@@ -16,7 +16,7 @@ export interface TestRepository {
   /** Whether it is at a GitHub that is not ours: it wants pauses between writes, and its time is real. */
   readonly isReal: boolean
   readonly settleMs: number
-  /** Of the API. */
+  /** The URL of the API. */
   readonly url: string
   readonly token: string
   readonly octokit: Octokit

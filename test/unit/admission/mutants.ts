@@ -13,10 +13,10 @@ type Real = typeof draft & typeof promotion & typeof record & typeof conflict & 
 type Rule = typeof admit
 
 export interface Mutant {
-  /** Who must meet for the fault to show. */
+  /** The claims that must meet for the fault to show. */
   readonly scene: readonly PartName[]
   readonly backTicks?: number
-  /** What is said of it. */
+  /** The oracle's complaint about the fault. */
   readonly complaint: RegExp
   /** The part of the rule that is changed, and how. */
   readonly module?: string
@@ -31,18 +31,20 @@ function decide(
   return (rule) => (view, request, now) => change(rule(view, request, now), request, now, view)
 }
 
-/** Changes every record that is stored, and every answer and news of it alike. */
+/** Changes every stored record, and its answers and notifications alike. */
 function store(change: (after: ClaimRecord, before: ClaimRecord | undefined, now: number) => ClaimRecord) {
   return decide((decision, _request, now) => {
     let { status, notifications } = decision
     const changes = decision.changes.map(({ before, after }) => {
       if (after === undefined) return { before, after }
       const changed = change(after, before, now)
-      const told = (one: ClaimStatus): ClaimStatus =>
-        one.state === 'held' ? { ...one, ttlMs: changed.expiresAt - now } : one
-      if (status.state === 'held' && status.fence === after.fence) status = told(status)
-      notifications = notifications.map((one) =>
-        one.record.claim.id === after.claim.id ? { record: changed, status: told(one.status) } : one,
+      const extended = (answered: ClaimStatus): ClaimStatus =>
+        answered.state === 'held' ? { ...answered, ttlMs: changed.expiresAt - now } : answered
+      if (status.state === 'held' && status.fence === after.fence) status = extended(status)
+      notifications = notifications.map((notification) =>
+        notification.record.claim.id === after.claim.id
+          ? { record: changed, status: extended(notification.status) }
+          : notification,
       )
       return { before, after: changed }
     })
@@ -60,7 +62,7 @@ function see(change: (view: KeyView, request: Request) => Partial<KeyView>): (ru
       holders: () => view.holders(),
       waiters: () => view.waiters(),
       find: (id) => view.find(id),
-      ahead: (one) => view.ahead(one),
+      ahead: (waiter) => view.ahead(waiter),
       nextOrder: () => view.nextOrder(),
     }
     return rule({ ...same, ...change(view, request) }, request, now)
@@ -74,7 +76,10 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     module: 'conflict',
     replace: ({ roomFor }) => ({
       roomFor: (claim, holders) =>
-        roomFor(claim, claim.mode === 'shared' ? [...holders].filter((one) => one.claim.mode === 'shared') : holders),
+        roomFor(
+          claim,
+          claim.mode === 'shared' ? [...holders].filter((holder) => holder.claim.mode === 'shared') : holders,
+        ),
     }),
   },
   'takes ranges that only touch for ones that overlap': {
@@ -140,7 +145,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     backTicks: 2,
     complaint: /more than its ttl left/,
     module: 'claim-record',
-    replace: () => ({ judge: (one) => one }),
+    replace: () => ({ judge: (record) => record }),
   },
   'forgets the longest hold when it renews': {
     scene: ['writer for three ticks at most'],
@@ -152,7 +157,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     scene: ['writer', 'writer', 'urgent writer'],
     complaint: /barged in|waits for nothing|ahead/,
     module: 'claim-record',
-    replace: () => ({ compareRank: (one, other) => one.order - other.order }),
+    replace: () => ({ compareRank: (a, b) => a.order - b.order }),
   },
   'moves nobody up when a lock is let go': {
     scene: ['writer', 'writer'],
@@ -229,7 +234,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     scene: ['graceful writer', 'writer'],
     complaint: /is gone for no reason/,
     wrap: see((view) => ({
-      holders: () => view.holders().map((one) => ({ ...one, claim: { ...one.claim, graceMs: 0 } })),
+      holders: () => view.holders().map((holder) => ({ ...holder, claim: { ...holder.claim, graceMs: 0 } })),
     })),
   },
   'ends a lease a tick late': {
@@ -260,8 +265,8 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     complaint: /stays for ever|waits for somebody who is gone/,
     module: 'claim-record',
     replace: ({ judge }) => ({
-      judge: (one, now) =>
-        one.state === 'waiting' && now >= one.expiresAt ? { ...one, expiresAt: now + 1 } : judge(one, now),
+      judge: (record, now) =>
+        record.state === 'waiting' && now >= record.expiresAt ? { ...record, expiresAt: now + 1 } : judge(record, now),
     }),
   },
   'lets two conversions wait for each other': {

@@ -31,16 +31,18 @@ function touches(claim: Claim, byte: number): boolean {
   return claim.range === undefined || (claim.range.start <= byte && byte < claim.range.end)
 }
 
-function meet(one: Claim, other: Claim): boolean {
-  return bytes.some((byte) => touches(one, byte) && touches(other, byte))
+function meet(a: Claim, b: Claim): boolean {
+  return bytes.some((byte) => touches(a, byte) && touches(b, byte))
 }
 
 /** Whether a claim could be held beside all of these. */
 function fits(claim: Claim, holders: readonly ClaimRecord[]): boolean {
-  const others = holders.map((holder) => holder.claim).filter((one) => one.id !== claim.replaces && meet(one, claim))
-  if (others.some((one) => one.mode === 'exclusive' || claim.mode === 'exclusive')) return false
-  if (others.some((one) => one.limit !== claim.limit)) return false
-  return claim.limit === undefined || others.length < claim.limit
+  const inTheWay = holders
+    .map((holder) => holder.claim)
+    .filter((held) => held.id !== claim.replaces && meet(held, claim))
+  if (inTheWay.some((held) => held.mode === 'exclusive' || claim.mode === 'exclusive')) return false
+  if (inTheWay.some((held) => held.limit !== claim.limit)) return false
+  return claim.limit === undefined || inTheWay.length < claim.limit
 }
 
 function exclusion({ after }: Turn): string[] {
@@ -50,7 +52,7 @@ function exclusion({ after }: Turn): string[] {
     if (here.length > 1 && here.some(({ mode }) => mode === 'exclusive')) wrong.push(`byte ${byte} is not held alone`)
     for (const { limit } of here) {
       if (limit !== undefined && here.length > limit) wrong.push(`byte ${byte} has more holders than ${limit}`)
-      if (here.some((other) => other.limit !== limit)) wrong.push(`byte ${byte} has holders of two limits`)
+      if (here.some((holder) => holder.limit !== limit)) wrong.push(`byte ${byte} has holders of two limits`)
     }
   }
   return wrong
@@ -73,11 +75,11 @@ function fences({ before, after, decision }: Turn): string[] {
 
 /** In the order of promotion: conversions, priority, arrival. */
 function inOrder(waiters: readonly ClaimRecord[]): ClaimRecord[] {
-  return waiters.toSorted((one, other) => {
-    if ((one.claim.replaces === undefined) !== (other.claim.replaces === undefined)) {
-      return one.claim.replaces === undefined ? 1 : -1
+  return waiters.toSorted((a, b) => {
+    if ((a.claim.replaces === undefined) !== (b.claim.replaces === undefined)) {
+      return a.claim.replaces === undefined ? 1 : -1
     }
-    return other.claim.priority - one.claim.priority || one.order - other.order
+    return b.claim.priority - a.claim.priority || a.order - b.order
   })
 }
 
@@ -90,21 +92,21 @@ function baseIsHeld(turn: Turn, { claim }: ClaimRecord): boolean {
   return turn.after.holders.some((holder) => holder.claim.id === claim.replaces && turn.now < holder.expiresAt)
 }
 
-/** Nobody waits who conflicts with no holder and with nobody ahead. */
+/** A waiter that conflicts with no holder and no earlier waiter is granted. */
 function progress(turn: Turn): string[] {
   const { after } = turn
   const queue = inOrder(after.waiters).filter((waiter) => lives(turn, waiter) && baseIsHeld(turn, waiter))
   return queue
     .filter((waiter, place) => {
       const { claim } = waiter
-      const ahead = queue.slice(0, place).map((one) => one.claim)
-      const blocked = ahead.some((one) => holdsUp(one, claim))
+      const ahead = queue.slice(0, place).map((earlier) => earlier.claim)
+      const blocked = ahead.some((earlier) => holdsUp(earlier, claim))
       return !blocked && fits(claim, after.holders)
     })
     .map(({ claim }) => `${claim.id} waits for nothing`)
 }
 
-/** Nobody is granted past one who stands in the way, but by right: a conversion, or a claim that turns holders out. */
+/** No claim is granted past an earlier waiter that it conflicts with, except a conversion or a claim that evicts. */
 function barging(turn: Turn): string[] {
   const { before, after } = turn
   const known = new Set(before.holders.map(({ claim }) => claim.id))
@@ -113,8 +115,10 @@ function barging(turn: Turn): string[] {
     .filter((record) => {
       const { claim } = record
       if (claim.replaces !== undefined || claim.evict === 'all' || claim.evict === 'same-runner') return false
-      const ahead = inOrder([...after.waiters, record]).filter((one) => lives(turn, one) && baseIsHeld(turn, one))
-      return ahead.slice(0, ahead.indexOf(record)).some((one) => holdsUp(one.claim, claim))
+      const ahead = inOrder([...after.waiters, record]).filter(
+        (waiter) => lives(turn, waiter) && baseIsHeld(turn, waiter),
+      )
+      return ahead.slice(0, ahead.indexOf(record)).some((waiter) => holdsUp(waiter.claim, claim))
     })
     .map(({ claim }) => `${claim.id} barged in`)
 }
@@ -128,26 +132,28 @@ function conversions({ now, before, after }: Turn): string[] {
     .map(({ claim }) => `${claim.id} took the place of nobody`)
 }
 
-/** Whether one that waits keeps another behind it from being granted. */
+/** Whether a waiter keeps a later one from being granted. */
 function holdsUp(ahead: Claim, behind: Claim): boolean {
   if (!meet(ahead, behind)) return false
   if (ahead.mode === 'exclusive' || behind.mode === 'exclusive') return true
   return ahead.limit !== undefined || behind.limit !== undefined
 }
 
-/** Whoever is gone has a reason. */
+/** A claim that is gone was released, expired, evicted, converted or dead. */
 function nothingLost(turn: Turn): string[] {
   const { request, now, before, after, decision, dead } = turn
   const there = new Set([...after.holders, ...after.waiters].map(({ claim }) => claim.id))
-  const told = new Set(
-    decision.notifications.filter(({ status }) => status.state === 'absent').map((one) => one.record.claim.id),
+  const notified = new Set(
+    decision.notifications
+      .filter(({ status }) => status.state === 'absent')
+      .map((notification) => notification.record.claim.id),
   )
   const converted = new Set(after.holders.map(({ claim }) => claim.replaces))
   const asking = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
   return [...before.holders, ...before.waiters]
     .filter((record) => {
       const { id, graceMs, replaces } = record.claim
-      if (there.has(id) || told.has(id) || converted.has(id) || dead.has(id)) return false
+      if (there.has(id) || notified.has(id) || converted.has(id) || dead.has(id)) return false
       if (request.op === 'release' && request.id === id) return false
       if (id === asking && decision.status.state === 'absent') return false
       const held = record.state === 'held'
@@ -159,7 +165,7 @@ function nothingLost(turn: Turn): string[] {
     .map(({ claim }) => `${claim.id} is gone for no reason`)
 }
 
-/** What the asking claim is told is where it stands. */
+/** The answer to a request is the claim's status in the store. */
 function answer({ request, now, after, decision }: Turn): string[] {
   if (request.op === 'evict') return []
   const id = request.op === 'claim' ? request.claim.id : request.id
@@ -205,7 +211,7 @@ function changes({ before, after, decision }: Turn): string[] {
   return wrong
 }
 
-/** Everybody else to whom something happened hears it, and nobody hears what is not so. */
+/** Every other claim whose status changed is notified, and each notification is true. */
 function notifications({ request, before, after, decision, now }: Turn): string[] {
   const wrong: string[] = []
   const asking = request.op === 'claim' ? request.claim.id : request.op === 'evict' ? undefined : request.id
@@ -218,7 +224,7 @@ function notifications({ request, before, after, decision, now }: Turn): string[
       wrong.push(`${id} hears that it holds`)
     }
     if (status.state === 'absent' && holder !== undefined) wrong.push(`${id} hears that it is gone`)
-    if (status.state === 'waiting' || status.state === 'unknown') wrong.push(`${id} hears what is no news`)
+    if (status.state === 'waiting' || status.state === 'unknown') wrong.push(`${id} is notified of no change`)
   }
   const received = new Set(decision.notifications.map(({ record }) => record.claim.id))
   const known = new Map(before.holders.map((record) => [record.claim.id, record]))
@@ -255,11 +261,11 @@ function times({ request, now, before, after }: Turn): string[] {
   return wrong
 }
 
-/** Who takes a place at once gets one for every holder turned out. */
+/** A claim that evicts holders is granted in the same turn. */
 function forNothing({ request, before, after, decision }: Turn): string[] {
   if (request.op !== 'claim' && request.op !== 'renew') return []
   const id = request.op === 'claim' ? request.claim.id : request.id
-  const claim = request.op === 'claim' ? request.claim : before.waiters.find((one) => one.claim.id === id)?.claim
+  const claim = request.op === 'claim' ? request.claim : before.waiters.find((waiter) => waiter.claim.id === id)?.claim
   if (claim?.evict !== 'all' && claim?.evict !== 'same-runner') return []
   const evicted = decision.notifications.some(({ status }) => status.state === 'absent' && status.reason === 'evicted')
   if (!evicted || after.holders.some((holder) => holder.claim.id === id)) return []
@@ -274,14 +280,15 @@ function cycles(turn: Turn): string[] {
     (waiter) => waiter.claim.replaces !== undefined && lives(turn, waiter) && baseIsHeld(turn, waiter),
   )
   const wrong: string[] = []
-  for (const { claim: one } of converting) {
-    for (const { claim: other } of converting) {
-      const base = held.get(one.replaces ?? '')
-      const otherBase = held.get(other.replaces ?? '')
-      if (one.id >= other.id || base === undefined || otherBase === undefined || base === otherBase) continue
+  for (const { claim: first } of converting) {
+    for (const { claim: second } of converting) {
+      const base = held.get(first.replaces ?? '')
+      const otherBase = held.get(second.replaces ?? '')
+      if (first.id >= second.id || base === undefined || otherBase === undefined || base === otherBase) continue
       const excludes = (wanted: Claim, inTheWay: Claim) =>
         meet(wanted, inTheWay) && (wanted.mode === 'exclusive' || inTheWay.mode === 'exclusive')
-      if (excludes(one, otherBase) && excludes(other, base)) wrong.push(`${one.id} and ${other.id} wait for each other`)
+      if (excludes(first, otherBase) && excludes(second, base))
+        wrong.push(`${first.id} and ${second.id} wait for each other`)
     }
   }
   return wrong

@@ -2,7 +2,7 @@ import type { Turn } from './play.ts'
 import type { Owner, Position } from './position.ts'
 import type { Event, Role, Scene } from './scene.ts'
 
-/** What owners may believe after a turn: always the most, whether they heard the answer or not. */
+/** What owners may believe after a turn: always the most, whether the answer arrived or not. */
 export function ownersAfter(scene: Scene, { owners: before }: Position, event: Event, turn: Turn): readonly Owner[] {
   const owners = [...before]
   const change = (role: number, changed: Partial<Owner>): void => {
@@ -21,36 +21,36 @@ export function ownersAfter(scene: Scene, { owners: before }: Position, event: E
     const { claim } = scene.roles.at(event.role) as Role
     const ttlMs = event.type === 'renew' ? event.ttlMs : claim.ttlMs
     ask(event.role, ttlMs)
-    // What is to take its place may have done so unheard.
+    // The conversion may have been granted without the answer arriving.
     const base = roleCalled(scene, claim.replaces)
     if (base >= 0) ask(base, ttlMs)
   }
   if (event.type === 'release' || event.type === 'die') {
-    // Who lets go of a conversion that was granted lets go of all it has.
+    // Releasing a granted conversion releases all that its owner has.
     for (const role of event.type === 'die' ? [event.role] : letGo(scene, event.role, turn))
       change(role, { trustsUntil: -Infinity })
   }
   const { status, notifications } = turn.decision
   if ('role' in event && event.type !== 'evict' && status.state === 'held') onNotification(event.role, status.ttlMs)
-  for (const { record, status: told } of notifications) {
+  for (const { record, status: notified } of notifications) {
     const role = roleCalled(scene, record.claim.id)
-    if (told.state === 'held') onNotification(role, told.ttlMs)
-    else if (told.state === 'absent' && told.reason === 'evicted')
-      for (const one of [role, roleCalled(scene, record.claim.replaces)])
-        if (one >= 0) change(one, { trustsUntil: -Infinity })
+    if (notified.state === 'held') onNotification(role, notified.ttlMs)
+    else if (notified.state === 'absent' && notified.reason === 'evicted')
+      for (const evicted of [role, roleCalled(scene, record.claim.replaces)])
+        if (evicted >= 0) change(evicted, { trustsUntil: -Infinity })
   }
   return owners
 }
 
-/** Those who believe in a lease that the store has ended before. */
+/** Owners that still trust a lease which the store has ended. */
 export function deceived({ roles }: Scene, { now, store, owners, dead }: Position): string[] {
   return roles
     .filter(({ claim }, role) => {
       const { trustsUntil } = owners.at(role) as Owner
       if (now >= trustsUntil || dead.has(claim.id)) return false
       const holder =
-        store.holders.find((one) => one.claim.id === claim.id) ??
-        store.holders.find((one) => one.claim.replaces === claim.id)
+        store.holders.find((record) => record.claim.id === claim.id) ??
+        store.holders.find((record) => record.claim.replaces === claim.id)
       return holder === undefined || holder.expiresAt < trustsUntil
     })
     .map(({ claim }) => `${claim.id} believes in a lease that the store has ended`)

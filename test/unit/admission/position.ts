@@ -2,7 +2,7 @@ import type { ClaimRecord } from '../../../src/core/rule/claim-record.ts'
 import type { Snapshot } from './play.ts'
 import type { Role, Scene } from './scene.ts'
 
-/** Where a scene has come to: what the store has, and what those who hold may believe. */
+/** Where a scene has come to: what the store has, and what holders may believe. */
 export interface Position {
   readonly now: number
   readonly store: Snapshot
@@ -12,7 +12,7 @@ export interface Position {
   readonly owners: readonly Owner[]
 }
 
-/** What the owner of a role goes by. */
+/** What the owner of a role knows. */
 export interface Owner {
   /** Until when it may believe that it holds, had each request been sent at the very moment it was carried out. */
   readonly trustsUntil: number
@@ -37,7 +37,7 @@ export function beginningOf({ roles }: Scene): Position {
  */
 export function textOf(scene: Scene, position: Position): string {
   const backTicks = position.hasGoneBack ? 0 : scene.backTicks
-  const byFence = position.store.holders.map(({ fence }) => fence).toSorted((one, other) => one - other)
+  const byFence = position.store.holders.map(({ fence }) => fence).toSorted((a, b) => a - b)
   const about = scene.roles.map((role, index) => {
     const { trustsUntil, boundMs } = position.owners.at(index) as Owner
     const trust = Math.max(0, trustsUntil - position.now)

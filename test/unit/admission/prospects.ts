@@ -1,4 +1,4 @@
-/** What must come of a position if the world falls silent: those who wait get in, and nothing stays for ever. */
+/** What must follow from a position without further requests: waiters are granted, and no claim stays for ever. */
 import type { admit } from '../../../src/core/rule/admission.ts'
 import type { ClaimRecord } from '../../../src/core/rule/claim-record.ts'
 import { Play } from './play.ts'
@@ -19,12 +19,12 @@ function playFrom({ now, store, dead }: Position, rule: typeof admit): Play {
   return play
 }
 
-/** When nobody renews, one request of anybody finds all leases over, and a ttl later the key is as if never used. */
+/** If nobody renews, the next request finds all leases over, and a ttl later the key is as if never used. */
 function leftForEver(scene: Scene, position: Position, rule: typeof admit): string[] {
   const { ttlMaxMs, graceMaxMs, roles } = scene
   const play = playFrom(position, rule)
   // What a clock set back has stretched is cut when the rule first comes to it, which may be a lease later for each.
-  for (let look = 0; look <= (position.hasGoneBack ? roles.length : 0); look += 1) {
+  for (let round = 0; round <= (position.hasGoneBack ? roles.length : 0); round += 1) {
     if (position.hasGoneBack) play.release('a stranger')
     play.now += ttlMaxMs + graceMaxMs
   }
@@ -36,7 +36,7 @@ function leftForEver(scene: Scene, position: Position, rule: typeof admit): stri
   return play.state.idle ? [] : ['an idle key leaves something behind']
 }
 
-/** The first that waits gets in as soon as all in its way are gone, though it only asks when it was told to. */
+/** The first that waits gets in as soon as all in its way are gone, though it only polls when its status says so. */
 function stuck(position: Position, rule: typeof admit): string[] {
   const { now, store, dead } = position
   const first = store.waiters.find((waiter) => now < waiter.expiresAt && !dead.has(waiter.claim.id))
@@ -47,8 +47,8 @@ function stuck(position: Position, rule: typeof admit): string[] {
   )
   const atEveryTick = waitFor(first, playFrom(position, rule), gone, () => 1)
   const whenTold = waitFor(first, playFrom(position, rule), gone, (againMs) => againMs)
-  // Behind somebody whose end nobody has noticed it asks when it renews; of others that move out of its way it hears.
-  const receives = store.waiters.some((other) => other !== first && other.claim.replaces !== undefined)
+  // A waiter behind an unnoticed expiry polls when it renews; of other changes it is notified.
+  const receives = store.waiters.some((waiter) => waiter !== first && waiter.claim.replaces !== undefined)
   if (atEveryTick !== undefined && (receives || first !== store.waiters[0])) return []
   if (atEveryTick === undefined) return [`${first.claim.id} waits for somebody who is gone`]
   return whenTold === atEveryTick ? [] : [`${first.claim.id} is told to ask again too late`]

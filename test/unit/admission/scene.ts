@@ -3,13 +3,13 @@ import { claimOf } from './play.ts'
 
 type Wish = Partial<Omit<Claim, 'id' | 'key'>>
 
-/** Somebody who wants a key: as what, and into what it would convert that. Times are ticks of the store's clock. */
+/** An actor on the key: what it claims, and what it converts that into. Times are ticks of the store's clock. */
 export interface Part {
   readonly wish: Wish
   readonly conversion?: Wish
   /** A second ttl that it may ask for when it renews. */
   readonly otherTtlMs?: number
-  /** By how much it may lift the fence. */
+  /** By how much it may raise the fence. */
   readonly fenceLift?: number
   /** Whether the store may see its process die. */
   readonly mortal?: boolean
@@ -62,7 +62,7 @@ export const parts = {
 
 export type PartName = keyof typeof parts
 
-/** One claim of the scene: whose it is and what may be asked about it. */
+/** One claim of the scene: its actor, and the requests that may be made for it. */
 export interface Role {
   readonly claim: Claim
   /** Which of the scene's actors it belongs to. */
@@ -90,7 +90,7 @@ export interface Scene {
   readonly backTicks: number
   readonly ttlMaxMs: number
   readonly graceMaxMs: number
-  /** The longest silence that any claim asks about. */
+  /** The longest `staleMs` of any claim. */
   readonly staleMaxMs: number
 }
 
@@ -110,7 +110,7 @@ export function sceneOf(names: readonly PartName[], backTicks = 0): Scene {
     name: names.join(', ') + (backTicks > 0 ? ', the clock set back' : ''),
     roles,
     actors,
-    events: [...clock, ...roles.flatMap((one, index) => eventsOf(one, index))],
+    events: [...clock, ...roles.flatMap((role, index) => eventsOf(role, index))],
     backTicks,
     ttlMaxMs: Math.max(...roles.flatMap(({ renewalTtlsMs }) => renewalTtlsMs)),
     graceMaxMs: Math.max(...roles.map(({ claim }) => claim.graceMs)),

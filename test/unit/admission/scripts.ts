@@ -6,7 +6,7 @@ import { scripts as commonScripts } from '../../../src/testing/model/generate.ts
 import { complaints } from './oracle.ts'
 import { claimOf, Play } from './play.ts'
 
-/** What a store may also live through: its clock is set back, a process is seen to die. */
+/** A request, or an event of the store: its clock is set back, a process is seen to die. */
 export type Event =
   | ModelStep
   | { readonly type: 'back'; readonly ticks: number }
@@ -14,7 +14,7 @@ export type Event =
 
 export function eventScripts(eventsMax: number): fc.Arbitrary<Event[]> {
   const { supports } = memory()
-  const command = commonScripts(supports, 1).map(([one]) => one as Event)
+  const command = commonScripts(supports, 1).map(([event]) => event as Event)
   const back = fc.record({ type: fc.constant('back' as const), ticks: fc.integer({ min: 1, max: 40 }) })
   const die = fc.record({ type: fc.constant('die' as const), claim: fc.nat(8) })
   const event = fc.oneof(

@@ -14,7 +14,7 @@ export interface Findings {
   readonly transitions: number
   /** Whether every position that can be reached was seen. */
   readonly complete: boolean
-  /** The first thing wrong, with the shortest way to it. */
+  /** The first complaint, with the shortest path to it. */
   readonly complaint: string | undefined
 }
 
@@ -71,13 +71,13 @@ export function search(scene: Scene, { rule = admit, isOver = () => false }: Sea
   return findings(true)
 }
 
-/** Lets one thing happen. Undefined: it cannot. */
+/** The position after an event; undefined if the event cannot happen. */
 function stepTo(scene: Scene, position: Position, event: Event, rule: typeof admit): Step | undefined {
   if (event.type === 'tick') return timeTo(scene, position, position.now + 1)
   if (event.type === 'back') {
     if (position.hasGoneBack) return undefined
     const { backTicks } = scene
-    // Those who hold have clocks of their own.
+    // Holders have clocks of their own.
     const owners = position.owners.map((owner) => ({ ...owner, trustsUntil: owner.trustsUntil - backTicks }))
     return timeTo(scene, { ...position, owners, hasGoneBack: true }, position.now - backTicks)
   }
@@ -110,7 +110,9 @@ function timeTo(scene: Scene, position: Position, now: number): Step {
 }
 
 function has({ store }: Position, id: string): boolean {
-  return store.holders.some((one) => one.claim.id === id) || store.waiters.some((one) => one.claim.id === id)
+  return (
+    store.holders.some((holder) => holder.claim.id === id) || store.waiters.some((waiter) => waiter.claim.id === id)
+  )
 }
 
 function requestFor(scene: Scene, { store }: Position, event: Event): Request | undefined {
@@ -150,7 +152,7 @@ function turnedBack({ request, now, before, after }: Turn): string[] {
   return wrong
 }
 
-/** The way to what is wrong, a line each. */
+/** The path to a complaint, a line for each event. */
 function notify(scene: Scene, arrived: Node, wrong: readonly string[]): string {
   const way: string[] = []
   for (let node: Node | undefined = arrived; node?.event !== undefined; node = node.from) {

@@ -33,18 +33,18 @@ export class Seen {
   }
 }
 
-/** Two hashes of 32 bits, each turned by what the other has come to. */
+/** Two hashes of 32 bits, mixed with each other. */
 function hash53(text: string): number {
-  let one = 0x2545f491
-  let other = 0x1b873593
+  let high = 0x2545f491
+  let low = 0x1b873593
   for (let at = 0; at < text.length; at += 1) {
     const code = text.charCodeAt(at)
-    one = Math.imul(one ^ code, 0x01000193) ^ (one >>> 15)
-    other = Math.imul(other + code, 0x0019660d) ^ (other >>> 13)
+    high = Math.imul(high ^ code, 0x01000193) ^ (high >>> 15)
+    low = Math.imul(low + code, 0x0019660d) ^ (low >>> 13)
   }
-  one = stir(one ^ (other << 7))
-  other = stir(other ^ one)
-  return (one & 0x1fffff) * 0x1_0000_0000 + (other >>> 0)
+  high = stir(high ^ (low << 7))
+  low = stir(low ^ high)
+  return (high & 0x1fffff) * 0x1_0000_0000 + (low >>> 0)
 }
 
 function stir(value: number): number {

@@ -4,7 +4,7 @@ import type { Environment } from '../../../src/core/time/environment.ts'
 import { documentsOverNetwork, overNetwork, type NetworkLink } from '../../../src/testing/simulation/network.ts'
 import type { DocumentShelf } from '../support/document-shelf.ts'
 
-/** What a store can do less than all: it tells no news, or it keeps no queue either. */
+/** A store with fewer abilities: it pushes no notifications, or has no queue either. */
 export type Limit = 'silent' | 'without queue'
 
 const nothingToDispose: Disposable = { [Symbol.dispose]: () => {} }

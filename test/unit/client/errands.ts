@@ -16,7 +16,7 @@ export class Errands {
     this.#runLog = runLog
   }
 
-  /** Whoever has the task completes it, mostly; it is remembered for less than its lease would have lasted, or for more. */
+  /** Claims a task and mostly completes it; the completion is remembered for less time than the lease would last, or for more. */
   async doTask(): Promise<void> {
     const { world, process, locks, trust } = this.#setting
     const id = String(world.between(1, 3))
@@ -32,7 +32,7 @@ export class Errands {
       this.#runLog.deliver({ type: 'renewed', attempt, deadline: this.#runLog.deadlineOf(task.lease) })
       await completing.catch(async (error: unknown) => {
         this.#runLog.unlessExpected(error)
-        // It is this worker's still.
+        // The task still belongs to this worker.
         await this.#runLog.letGo(attempt, task.lease)
       })
     } catch (error) {
@@ -80,7 +80,7 @@ export class Errands {
     const within = async (outer: Lease | undefined, depth: number): Promise<void> => {
       const attempt = this.#runLog.begin({ key: 'orders', mode: 'exclusive' })
       const running = locks.run('orders', { ...anyOptions(this.#setting), reentrant: true }, async (lease) => {
-        // Else the outer one was lost, and this is a lock like any other.
+        // Otherwise the outer lease was lost, and this is a new one.
         const isSame = lease === outer
         if (isSame) this.#runLog.deliver({ type: 'refused', attempt })
         else this.#runLog.got(attempt, lease)

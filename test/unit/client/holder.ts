@@ -5,10 +5,11 @@ import type { PassedLease, Setting, Subject } from './setting.ts'
 import { anyOptions } from './wishes.ts'
 
 interface Habits {
-  /** How often it does something, at most. */
+  /** The most steps it takes with a lease. */
   readonly stepsMax: number
-  /** How likely it then renews, or hands off. */
+  /** The probability that a step renews. */
   readonly renews: number
+  /** The probability that it hands the lease off. */
   readonly handsOff: number
   readonly ttlMinMs: number
 }
@@ -19,7 +20,7 @@ const habitsOf: Partial<Record<Subject, Habits>> = {
   renewals: { stepsMax: 8, renews: 0.7, handsOff: 0, ttlMinMs: 400 },
 }
 
-/** Does what holders do with a lease, and tells the diary. */
+/** Does what holders do with a lease, and logs it. */
 export class Holder {
   readonly #setting: Setting
   readonly #runLog: RunLog
@@ -31,7 +32,7 @@ export class Holder {
     this.#habits = habitsOf[setting.about] ?? usual
   }
 
-  /** Holds, looks, renews, converts, in any order, and lets go or hands off. */
+  /** Checks, renews and converts the lease in any order, and releases it or hands it off. */
   async hold(attempt: string, wanted: LoggedWish, lease: Lease): Promise<void> {
     const { world, process } = this.#setting
     const { stepsMax, renews, handsOff } = this.#habits
@@ -50,20 +51,20 @@ export class Holder {
     await this.#runLog.letGo(attempt, lease)
   }
 
-  /** By a ttl of another length: what is trusted may become less at once. */
+  /** Renews for a ttl of another length: the trusted time may become shorter at once. */
   async #renew(attempt: string, lease: Lease): Promise<void> {
     const { world, traces } = this.#setting
     const answered = lease.renew(world.between(this.#habits.ttlMinMs, 2500))
     traces.owe('a renewal', answered)
     const renewing = answered.catch((error: unknown) => this.#runLog.unlessExpected(error))
     this.#runLog.deliver({ type: 'renewed', attempt, deadline: this.#runLog.deadlineOf(lease) })
-    // Who does not wait for the answer may ask for something else meanwhile.
+    // Without awaiting the renewal, the holder may send another request meanwhile.
     if (world.chance(0.7)) await renewing
   }
 
   async #convert(attempt: string, { key, mode }: LoggedWish, lease: Lease): Promise<void> {
     const next = { key, mode: mode === 'shared' ? 'exclusive' : 'shared', jumps: true } as const
-    // Readers are let in before the writer that it was hears of it.
+    // After a downgrade readers are granted before the former writer has its answer.
     if (next.mode === 'shared') this.#runLog.deliver({ type: 'release', attempt })
     this.#setting.trust.exempt(lease)
     const conversion = this.#runLog.begin(next)
@@ -109,7 +110,7 @@ export class Holder {
     }
   }
 
-  /** Takes over what another left, if there is anything. */
+  /** Resumes a lease that was handed off, if there is any. */
   async resumeAny(): Promise<void> {
     const { world, passed } = this.#setting
     const index = passed.findIndex(({ foundAt }) => foundAt <= world.now)
@@ -129,18 +130,18 @@ export class Holder {
       this.#runLog.got(attempt, lease)
       await this.hold(attempt, found.wanted, lease)
     } catch (error) {
-      // This client has it already.
+      // This client already holds the lease.
       if ((error as { code?: string }).code !== 'INVALID') this.#runLog.unlessExpected(error)
     }
   }
 
-  /** The same holder, doing what nobody judges. */
+  /** The same holder without a log: the checker does not judge what it does. */
   get #offTheRecord(): Holder {
     const setting: Setting = { ...this.#setting, events: [], passed: [] }
     return new Holder(setting, new RunLog(setting))
   }
 
-  /** Whoever gets no answer asks for the same ttl again. */
+  /** Resumes a lease, and retries with the same ttl if there is no answer. */
   async #resume(found: PassedLease, tries = 3): Promise<Lease> {
     const { locks, world } = this.#setting
     const { proof, ttlMs } = found

@@ -3,7 +3,7 @@ import type { Locks } from '../../../src/index.ts'
 import { clientOf } from '../../support/client-of.ts'
 
 /**
- * Looks for claims that the store has and no client knows of: nobody would renew or release them. Only where nothing is lost
+ * Finds claims that the store has and no client knows of, which nobody would renew or release. Only where nothing is lost
  * and nobody is killed. A lease that its holder was told to be lost is its holder's to let go, and not meant.
  */
 export class OrphanWatch {
@@ -29,7 +29,7 @@ export class OrphanWatch {
   }
 
   /** To be called again and again: what is unknown twice was forgotten. */
-  async look(): Promise<void> {
+  async check(): Promise<void> {
     const { now, keys } = await this.#store.list({})
     const unknown = new Set<string>()
     for (const { key, claims } of keys) {

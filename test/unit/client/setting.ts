@@ -12,9 +12,9 @@ export interface PassedLease {
   readonly origin: string
   /** When somebody finds the proof. */
   readonly foundAt: number
-  /** What whoever resumes it asks for, each time it tries. */
+  /** The ttl that each attempt to resume asks for. */
   readonly ttlMs: number | undefined
-  /** The same proof was given away twice: who resumes it shares it with somebody, and nothing is promised to either. */
+  /** The same proof was given away twice: two processes may resume it, and neither is promised anything. */
   readonly twice: boolean
 }
 

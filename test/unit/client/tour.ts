@@ -30,12 +30,12 @@ export interface TourOptions {
   readonly ms?: number
   /** Whether processes renew from a second thread, too. */
   readonly threads?: boolean
-  /** In place of the real one. */
+  /** Replaces the real `openLocks`. */
   readonly openLocks?: typeof openLocks
 }
 
 export interface TourReport extends HistoryReport {
-  /** Those who had not had their turn when after the storm all could have had theirs. */
+  /** Workers still without a turn after the storm, when all could have had theirs. */
   readonly stuck: readonly string[]
   /** What the store still held when everybody had gone, and one lease more had passed. */
   readonly left: readonly string[]
@@ -52,7 +52,7 @@ export interface TourReport extends HistoryReport {
 /** How long a turn may take, after the storm, for each of those who want one. Most take less than a second. */
 const turnMs = 3000
 /** Longer than a holder lets go before its store does. */
-const lookEveryMs = 250
+const checkEveryMs = 250
 /** A holder that trusts too long mostly does so for longer than this. */
 const trustEveryMs = 20
 /** Longer than any lease of the tour, and a few tries. */
@@ -147,13 +147,13 @@ export async function tour(options: TourOptions): Promise<TourReport> {
     if (world.now < until) await live(`${name}'`)
   }
   const lives = Array.from({ length: processes }, (_, number) => live(`process-${number}`))
-  const look = (): void => {
-    void orphans.look()
-    if (world.now < until) world.at(lookEveryMs, look)
+  const checkOrphans = (): void => {
+    void orphans.check()
+    if (world.now < until) world.at(checkEveryMs, checkOrphans)
   }
-  if (options.weather === 'calm') look()
+  if (options.weather === 'calm') checkOrphans()
   const lookAtTrust = (): void => {
-    void trust.look(world.now)
+    void trust.check(world.now)
     if (world.now < until) world.at(trustEveryMs, lookAtTrust)
   }
   // Web locks are stolen.
@@ -174,7 +174,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   }
 }
 
-/** Whose leases are not over by the store's clock. */
+/** Names of the claims whose leases are not over by the store's clock. */
 async function heldIn(store: LockDriver): Promise<readonly string[]> {
   const { now, keys } = await store.list({})
   return keys.flatMap(({ key, claims }) =>

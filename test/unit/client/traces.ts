@@ -7,7 +7,7 @@ import { clientOf } from '../../support/client-of.ts'
 /** What a client must not leave behind: promises that never settle, listeners, and requests after it has gone. */
 export class Traces {
   readonly #client: string
-  /** Each says what is wrong, if anything is. */
+  /** Each returns its complaint, or false. */
   readonly #checks: (() => string | false)[] = []
   readonly #kept: string[] = []
 
@@ -17,34 +17,34 @@ export class Traces {
 
   get found(): readonly string[] {
     const left = this.#checks.flatMap((check) => check() || [])
-    return [...this.#kept, ...left].map((what) => `${this.#client}: ${what}`)
+    return [...this.#kept, ...left].map((trace) => `${this.#client}: ${trace}`)
   }
 
   /** A promise that must settle, whatever happens and whoever awaits it. */
-  owe(what: string, promise: Promise<unknown>): void {
+  owe(name: string, promise: Promise<unknown>): void {
     let owed = true
     const settle = (): void => void (owed = false)
     promise.then(settle, settle)
-    this.#checks.push(() => owed && `${what} has not settled`)
+    this.#checks.push(() => owed && `${name} has not settled`)
   }
 
-  /** A signal that nobody may listen to when what it was for is over. */
+  /** A signal on which no listener may be left after its call. */
   lend(signal: AbortSignal): void {
     this.#checks.push(() => getEventListeners(signal, 'abort').length > 0 && 'a signal is listened to still')
   }
 
   /**
-   * The same driver, which notes whether it is used after it was closed, or not closed at all. At times it says something that
-   * no driver should: that must harm nobody.
+   * The same driver, which notes whether it is used after it was closed, or not closed at all. At times it sends a
+   * notification that no driver should: that must harm nobody.
    */
   watch(driver: LockDriver): LockDriver {
     let closed = false
     let listeners = 0
-    const use = (what: string): void => {
-      if (closed) this.#kept.push(`${what} after the driver was closed`)
+    const use = (call: string): void => {
+      if (closed) this.#kept.push(`${call} after the driver was closed`)
     }
     this.#checks.push(() => !closed && 'the driver was not closed')
-    this.#checks.push(() => listeners > 0 && 'news is listened to still')
+    this.#checks.push(() => listeners > 0 && 'a notification listener is left')
     return {
       name: driver.name,
       supports: driver.supports,
@@ -55,10 +55,10 @@ export class Traces {
       },
       list: (query) => driver.list(query),
       listen: (received) => {
-        let told = 0
+        let count = 0
         const listening = driver.listen?.((key, id, notification) => {
-          told += 1
-          if (told % 5 === 0) received(key, id, nonsense[(told / 5) % nonsense.length] as ClaimStatus)
+          count += 1
+          if (count % 5 === 0) received(key, id, nonsense[(count / 5) % nonsense.length] as ClaimStatus)
           received(key, id, notification)
         })
         listeners += 1
@@ -76,7 +76,7 @@ export class Traces {
     }
   }
 
-  /** Looks at a client that was closed. */
+  /** Checks a client that was closed. */
   lookAfter(locks: Locks): void {
     const { leases, acquisitions, elections, claimRuntimes, timers } = clientOf(locks)
     this.#note('closed', {
@@ -88,9 +88,9 @@ export class Traces {
     })
   }
 
-  /** Looks at a client that nobody uses any more. */
+  /** Checks a client that nobody uses any more. */
   async lookAt(locks: Locks, process: SimulatedProcess): Promise<void> {
-    // Whatever could not be released is over by itself.
+    // Claims that could not be released expire meanwhile.
     await process.wait(idleMs)
     // A lease in hand keeps no process alive, unless somebody was forgotten who waits.
     const lease = await locks.tryAcquire(`idle ${this.#client}`, { ttl: 1000 })
@@ -109,7 +109,8 @@ export class Traces {
   }
 
   #note(when: string, kept: Readonly<Record<string, number>>): void {
-    for (const [what, count] of Object.entries(kept)) if (count > 0) this.#kept.push(`${when}, it has ${count} ${what}`)
+    for (const [resource, count] of Object.entries(kept))
+      if (count > 0) this.#kept.push(`${when}, it has ${count} ${resource}`)
   }
 }
 

@@ -5,7 +5,7 @@ import { clientOf } from '../../support/client-of.ts'
 import { handleOf, type LeaseHandle } from '../../../src/api/lease/lease-handle.ts'
 
 /**
- * Looks, by true time, for leases that their holder would trust for longer than the store keeps them as they are now. A history
+ * Finds, by true time, leases that their holder would trust for longer than the store keeps them as they are now. A history
  * shows that only if nobody renews before that end and somebody else is granted the lock in between.
  */
 export class TrustWatch {
@@ -35,8 +35,8 @@ export class TrustWatch {
     return [...this.#found].map(([lease, tooLongMs]) => `${lease}, by ${Math.round(tooLongMs)} ms`)
   }
 
-  /** To be called again and again. */
-  async look(now: number): Promise<void> {
+  /** Checks all clients; called at short intervals. */
+  async check(now: number): Promise<void> {
     const keptUntil = new Map<string, number>()
     for (const { claims } of (await this.#store.list({})).keys) {
       for (const { id, state, expiresAt } of claims) {

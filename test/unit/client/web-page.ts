@@ -35,7 +35,7 @@ export class WebPage {
     await this.#settled(attempt, requesting, given?.reason)
   }
 
-  /** Who takes a lock by force tells nobody: what is certain of it are its fences. */
+  /** A stolen lock has no certain end: only its fences are checked. */
   async #requestWhatIsStolen(): Promise<void> {
     const { world, process } = this.#setting
     const steal = world.chance(0.3)

@@ -5,7 +5,7 @@ import type { Setting } from './setting.ts'
 import type { SimulatedProcess } from '../../../src/testing/simulation/simulated-process.ts'
 import type { Traces } from './traces.ts'
 
-/** Something to want, and how to ask for it. */
+/** A lock to want, and how to ask for it. */
 export interface Wish {
   readonly wanted: LoggedWish
   readonly ask: (options: AcquireOptions) => Promise<Lease>
@@ -49,7 +49,7 @@ function asTimeout(error: unknown): never {
   throw new LeaseholdError('TIMEOUT', 'The others have another number of permits.')
 }
 
-/** One for all: somebody always waits for it, and notices when it is free too early. */
+/** One lock for all: some worker always waits for it, and notices if it is free too early. */
 function deed(locks: Locks): Wish {
   const key = 'deed'
   return { wanted: { key, mode: 'exclusive' }, ask: (options) => locks.acquire(key, options) }
@@ -67,7 +67,7 @@ export function anyOptions({ world, process, traces, about }: Setting): AcquireO
   }
 }
 
-/** Fires before, while or after what it is given to is answered. */
+/** A signal that aborts before, during or after the call that it is given to. */
 function abortedSoon(world: World, process: SimulatedProcess, traces: Traces): AbortSignal {
   const controller = new AbortController()
   process.environment.timer(world.between(0, 600), () => controller.abort())

@@ -5,7 +5,7 @@ import { alone, behindServer, quorumOf } from './stores.ts'
 
 type Options = Omit<SimulationOptions, 'seed'>
 
-/** Each process has one worker where claims do not queue: who loses a race asks again, and may lose many. */
+/** Each process has one worker where claims do not queue: a worker that loses a race asks again, and may lose many. */
 export const compositions: Readonly<Record<string, Options & { readonly seeds: number }>> = {
   'a store alone, with heartbeat threads': { store: alone, threads: true, seeds: 8 },
   'behind a server that restarts': { store: behindServer(), seeds: 10 },

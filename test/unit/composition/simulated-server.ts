@@ -17,7 +17,7 @@ import { linkDown, type NetworkLink } from '../../../src/testing/simulation/netw
 /** What a client, or another server, reaches a server over. */
 export type Way = Pick<NetworkLink, 'ask' | 'read' | 'deliver'>
 
-/** What becomes of the events of a stream. */
+/** The receivers of a stream's events. */
 interface Received {
   readonly onNotification: OnNotification
   readonly onGap: OnGap
@@ -27,7 +27,7 @@ interface Received {
 interface Run {
   readonly gate: StoreFacade
   readonly sessions: Sessions
-  /** The sessions that hear news. */
+  /** The sessions that have a notification stream. */
   readonly streams: Set<string>
 }
 
@@ -35,8 +35,8 @@ interface Run {
 const workMs = 15
 
 /**
- * A server in a simulated world: the real way from a call to the store and back, without HTTP. What it was about to do or
- * to answer when it is killed is lost.
+ * A server in a simulated world: the real way from a call to the store and back, without HTTP. Work and answers
+ * under way when it is killed are lost.
  */
 export class SimulatedServer {
   readonly #store: LockDriver
@@ -91,7 +91,7 @@ export class SimulatedServer {
     })
   }
 
-  /** The stream of news, which ends with the server and begins anew with the first request afterwards. */
+  /** The notification stream, which ends with the server and begins anew with the first request afterwards. */
   #stream(run: Run, session: string, received: Received): void {
     if (run.streams.has(session)) return
     run.streams.add(session)

@@ -33,7 +33,7 @@ export function takeover(
   return { ...comment(id, body, createdAt), createdAt }
 }
 
-/** What was read when GitHub's clock said so, by a look that began just then. */
+/** A read of these comments at this time of GitHub's clock. */
 export function read(comments: readonly Comment[], dateMs: number, more: Partial<IssueReading> = {}): IssueReading {
   const thread = readThread(comments, key, 300_000)
   return { thread, dateMs, begunAt: dateMs, begunDateMs: dateMs, seenAt: new Map(), ...more }

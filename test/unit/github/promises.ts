@@ -5,7 +5,7 @@ import type { World } from '../../../src/testing/simulation/world.ts'
 interface Promised {
   readonly id: string
   readonly fence: number
-  /** When it was told that the claim is held, and until when that could be trusted. */
+  /** When the driver reported the claim as held, and until when that could be trusted. */
   readonly at: number
   readonly until: number
 }
@@ -14,14 +14,14 @@ interface Promised {
 export class Promises {
   readonly #world: World
   readonly #promised: Promised[] = []
-  /** When each claim was let go by its owner. */
+  /** When each claim was released by its owner. */
   readonly #releasedAt = new Map<string, number>()
 
   constructor(world: World) {
     this.#world = world
   }
 
-  /** The driver, listened to. */
+  /** The driver, with its answers and notifications recorded. */
   of(driver: LockDriver): LockDriver {
     const world = this.#world
     return {
@@ -55,9 +55,9 @@ export class Promises {
   get broken(): string[] {
     const first = new Map<number, number>()
     for (const { fence, at } of this.#promised) if (!first.has(fence)) first.set(fence, at)
-    return this.#promised.flatMap(({ id, fence, until: told }) => {
-      const until = Math.min(told, this.#releasedAt.get(id) ?? Infinity)
-      const [later, at] = [...first].find(([other, since]) => other > fence && since < until) ?? []
+    return this.#promised.flatMap(({ id, fence, until: promisedUntil }) => {
+      const until = Math.min(promisedUntil, this.#releasedAt.get(id) ?? Infinity)
+      const [later, at] = [...first].find(([laterFence, since]) => laterFence > fence && since < until) ?? []
       return at === undefined ? [] : [`${fence} was promised until ${until}, and ${later} was held at ${at}`]
     })
   }

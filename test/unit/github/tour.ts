@@ -13,10 +13,10 @@ export interface TourOptions {
   readonly seed: number
   readonly clients: number
   readonly github: typeof Github
-  /** What the driver is told. GitHub lags by less than a second all the same. */
+  /** The driver's `settle` option. GitHub lags by less than a second whatever it is. */
   readonly settle?: number
   /**
-   * rush: everybody wants it at once, and briefly. storm: machines stop and lines are cut for about as long as a lease.
+   * rush: all clients want the issue at once, and briefly. storm: machines stop and lines are cut for about as long as a lease.
    * siege: the renewals of every holder fail for most of its lease, and then arrive late.
    */
   readonly kind: 'rush' | 'storm' | 'siege'
@@ -79,7 +79,7 @@ export async function tour(options: TourOptions): Promise<Story> {
 
 interface Player {
   readonly client: string
-  /** Of its clock. */
+  /** The rate of its clock. */
   readonly rate: number
   readonly issue: number
   readonly kind: TourOptions['kind']
@@ -114,7 +114,7 @@ async function play(
       if (lease.held) events.push({ type: 'checked', at: world.now, attempt })
       events.push({ type: 'release', at: world.now, attempt })
       if (world.chance(0.8)) await lease.release()
-      // Else it dies, as far as anybody can tell.
+      // Otherwise it stops renewing, as a crashed holder would.
       else lease.stopHeartbeat()
     } catch {
       events.push({ type: 'refused', at: world.now, attempt })

@@ -1,7 +1,7 @@
 import type { Environment, Timer } from '../../../src/core/time/environment.ts'
 import type { World } from '../../../src/testing/simulation/world.ts'
 
-/** One client's machine and its line to GitHub: both have their moods. */
+/** One client's machine and its line to GitHub, both with faults. */
 export class Weather {
   readonly #world: World
   #cutUntil = 0
@@ -57,11 +57,11 @@ export class Weather {
     if (crawls) await world.wait(world.between(5000, 13_000))
     else await world.wait(slow ? world.between(100, 14_000) : world.between(5, 300))
     if (leg === 'there') return
-    // What arrives at a machine that stands still waits there.
+    // A message to a stopped machine waits until it goes on.
     while (world.now < this.#stoppedUntil) await world.wait(this.#stoppedUntil - world.now)
   }
 
-  /** Surroundings in which nothing happens while the machine stands still. */
+  /** An environment whose timers wait while the machine is stopped. */
   environment(rate: number): Environment {
     const world = this.#world
     const plain = world.environment(rate)

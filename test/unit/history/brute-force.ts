@@ -26,21 +26,23 @@ export function bruteForce(events: readonly HistoryEvent[]): Set<ViolationKind> 
   const holds = holdsOf(events)
   const found = new Set<ViolationKind>()
   const certain = (hold: Hold) => hold.from !== undefined && hold.to > hold.from
-  for (const one of holds) {
-    for (const other of holds) {
-      if (one === other || one.key !== other.key || one.from === undefined || other.from === undefined) continue
-      const meet = [...one.bytes].some((byte) => other.bytes.has(byte))
-      const exclude = meet && (one.exclusive || other.exclusive)
-      if (one.fence === other.fence) found.add('fence-repeated')
-      if (one.from < other.invoked && one.fence > other.fence) found.add('fence-order')
-      const together = Math.max(one.from, other.from) < Math.min(one.to, other.to)
-      if (exclude && certain(one) && certain(other) && together) found.add('overlap')
-      if (exclude && certain(one) && !together && one.fence < other.fence && one.to > other.from)
+  for (const first of holds) {
+    for (const second of holds) {
+      if (first === second || first.key !== second.key || first.from === undefined || second.from === undefined)
+        continue
+      const meet = [...first.bytes].some((byte) => second.bytes.has(byte))
+      const exclude = meet && (first.exclusive || second.exclusive)
+      if (first.fence === second.fence) found.add('fence-repeated')
+      if (first.from < second.invoked && first.fence > second.fence) found.add('fence-order')
+      const together = Math.max(first.from, second.from) < Math.min(first.to, second.to)
+      if (exclude && certain(first) && certain(second) && together) found.add('overlap')
+      if (exclude && certain(first) && !together && first.fence < second.fence && first.to > second.from)
         found.add('fence-order')
-      const inTheWay = exclude || (meet && (one.limited || other.limited))
-      // Here `other` has overtaken `one`.
-      if (one.queued === undefined || one.disturbed || one.jumps || other.jumps || !inTheWay) continue
-      if (one.priority === other.priority && other.fence < one.fence && other.invoked > one.queued) found.add('unfair')
+      const inTheWay = exclude || (meet && (first.limited || second.limited))
+      // `second` has overtaken `first`.
+      if (first.queued === undefined || first.disturbed || first.jumps || second.jumps || !inTheWay) continue
+      if (first.priority === second.priority && second.fence < first.fence && second.invoked > first.queued)
+        found.add('unfair')
     }
   }
   for (const instant of holds.filter(certain)) {

@@ -33,7 +33,7 @@ function storiesOf(events: readonly HistoryEvent[]): Story[] {
     .flatMap(({ acquire, granted, releasedAt, queuedAt }) =>
       granted === undefined || releasedAt === undefined ? [] : [{ acquire, granted, releasedAt, queuedAt }],
     )
-    .toSorted((one, other) => one.granted.fence - other.granted.fence)
+    .toSorted((a, b) => a.granted.fence - b.granted.fence)
 }
 
 function pick<Value>(values: readonly Value[], random: () => number): Value | undefined {
@@ -45,7 +45,7 @@ function replaced(events: readonly HistoryEvent[], changes: ReadonlyMap<HistoryE
 }
 
 function sorted(events: readonly HistoryEvent[]): HistoryEvent[] {
-  return events.toSorted((one, other) => one.at - other.at)
+  return events.toSorted((a, b) => a.at - b.at)
 }
 
 /** A claim that was never there, held from `at` for two milliseconds. */
@@ -71,14 +71,14 @@ function middleOf(story: Story): number {
 
 const lasting = (story: Story) => story.releasedAt - story.granted.at > 1 && middleOf(story) > story.granted.at
 
-function second(trade: string): Planting {
+function secondHolder(trade: string): Planting {
   return {
     trade,
     kind: 'overlap',
     plant(events, random) {
       const room = jitter(events)
       const story = pick(
-        storiesOf(room).filter((one) => lasting(one) && one.acquire.mode === 'exclusive'),
+        storiesOf(room).filter((candidate) => lasting(candidate) && candidate.acquire.mode === 'exclusive'),
         random,
       )
       return story && sorted([...room, ...intruder(story, middleOf(story), story.granted.fence + 5)])
@@ -87,16 +87,16 @@ function second(trade: string): Planting {
 }
 
 export const plantings: Readonly<Record<string, Planting>> = {
-  'a second holder of a mutex': second('mutex'),
-  'a second writer': second('readers and writers'),
-  'a second holder of a range': second('ranges'),
+  'a second holder of a mutex': secondHolder('mutex'),
+  'a second writer': secondHolder('readers and writers'),
+  'a second holder of a range': secondHolder('ranges'),
   'a reader beside a writer': {
     trade: 'readers and writers',
     kind: 'overlap',
     plant(events, random) {
       const room = jitter(events)
       const story = pick(
-        storiesOf(room).filter((one) => lasting(one) && one.acquire.mode === 'exclusive'),
+        storiesOf(room).filter((candidate) => lasting(candidate) && candidate.acquire.mode === 'exclusive'),
         random,
       )
       if (story === undefined) return undefined
@@ -120,9 +120,9 @@ export const plantings: Readonly<Record<string, Planting>> = {
     trade: 'mutex',
     kind: 'fence-repeated',
     plant(events, random) {
-      const [one, other] = [pick(storiesOf(events), random), pick(storiesOf(events), random)]
-      if (one === undefined || other === undefined || one.granted === other.granted) return undefined
-      return replaced(events, new Map([[other.granted, { ...other.granted, fence: one.granted.fence }]]))
+      const [first, second] = [pick(storiesOf(events), random), pick(storiesOf(events), random)]
+      if (first === undefined || second === undefined || first.granted === second.granted) return undefined
+      return replaced(events, new Map([[second.granted, { ...second.granted, fence: first.granted.fence }]]))
     },
   },
   'a fence given twice to those who share': {
@@ -131,9 +131,9 @@ export const plantings: Readonly<Record<string, Planting>> = {
     plant(events, random) {
       const stories = storiesOf(events)
       const at = Math.floor(random() * (stories.length - 1))
-      const [one, other] = [stories[at], stories[at + 1]]
-      if (one === undefined || other === undefined) return undefined
-      return replaced(events, new Map([[other.granted, { ...other.granted, fence: one.granted.fence }]]))
+      const [first, second] = [stories[at], stories[at + 1]]
+      if (first === undefined || second === undefined) return undefined
+      return replaced(events, new Map([[second.granted, { ...second.granted, fence: first.granted.fence }]]))
     },
   },
   'fences that fall': {
@@ -141,17 +141,17 @@ export const plantings: Readonly<Record<string, Planting>> = {
     kind: 'fence-order',
     plant(events, random) {
       const stories = storiesOf(events)
-      const one = pick(stories, random)
-      const other = pick(
-        stories.filter(({ acquire }) => one !== undefined && acquire.at > one.granted.at),
+      const first = pick(stories, random)
+      const second = pick(
+        stories.filter(({ acquire }) => first !== undefined && acquire.at > first.granted.at),
         random,
       )
-      if (one === undefined || other === undefined) return undefined
+      if (first === undefined || second === undefined) return undefined
       return replaced(
         events,
         new Map([
-          [one.granted, { ...one.granted, fence: other.granted.fence }],
-          [other.granted, { ...other.granted, fence: one.granted.fence }],
+          [first.granted, { ...first.granted, fence: second.granted.fence }],
+          [second.granted, { ...second.granted, fence: first.granted.fence }],
         ]),
       )
     },
@@ -162,13 +162,14 @@ export const plantings: Readonly<Record<string, Planting>> = {
     plant(events, random) {
       const stories = storiesOf(events).filter(lasting)
       const at = Math.floor(random() * (stories.length - 1))
-      const [one, other] = [stories[at], stories[at + 1]]
-      if (one === undefined || other === undefined || one.granted.fence + 1 !== other.granted.fence) return undefined
+      const [first, second] = [stories[at], stories[at + 1]]
+      if (first === undefined || second === undefined || first.granted.fence + 1 !== second.granted.fence)
+        return undefined
       return replaced(
         events,
         new Map([
-          [one.granted, { ...one.granted, fence: other.granted.fence }],
-          [other.granted, { ...other.granted, fence: one.granted.fence }],
+          [first.granted, { ...first.granted, fence: second.granted.fence }],
+          [second.granted, { ...second.granted, fence: first.granted.fence }],
         ]),
       )
     },
@@ -179,7 +180,7 @@ export const plantings: Readonly<Record<string, Planting>> = {
     plant(events, random) {
       const stories = storiesOf(events)
       const unfinishedFrom = firstUnfinished(events)
-      // With an acquire under way that nobody saw the end of, the gap might be its.
+      // If an acquire is unfinished, the gap may be its fence.
       const gapsAt = stories.slice(1, -1).filter((_, index) => (stories[index + 2]?.granted.at ?? 0) < unfinishedFrom)
       const story = pick(gapsAt, random)
       if (story === undefined) return undefined

@@ -65,7 +65,7 @@ export class Simulation {
       this.#now = next.at
       next.action()
     }
-    return this.events.toSorted((one, other) => one.at - other.at)
+    return this.events.toSorted((a, b) => a.at - b.at)
   }
 
   #begin(client: Client): void {
@@ -170,7 +170,7 @@ export class Simulation {
 
   #in(delayMs: number, action: () => void): void {
     const at = this.#now + delayMs
-    const place = this.#agenda.findLastIndex((one) => one.at <= at)
+    const place = this.#agenda.findLastIndex((entry) => entry.at <= at)
     this.#agenda.splice(place + 1, 0, { at, action })
   }
 }

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createLocks, type CreateLocksOptions } from '../../../src/api/create-locks.ts'
 import type { Locks } from '../../../src/api/locks.ts'
 import type { LockDriver } from '../../../src/core/contract/driver.ts'
@@ -10,10 +11,11 @@ let stores = 0
 export interface LocksBench extends FakeTime {
   /** One more client. */
   readonly client: (options?: Omit<CreateLocksOptions, 'driver' | 'environment'>) => Promise<Locks>
-  /** Put between clients and store from now on. */
+  /** Wraps the driver of every client made from now on. */
   wrap: (driver: LockDriver) => LockDriver
 }
 
+/** Makes a bench with a store of its own. */
 export function locksBench(): LocksBench {
   const time = fakeTime()
   const name = `bench-${(stores += 1)}`
@@ -40,6 +42,6 @@ export async function isSettled(promise: Promise<unknown>): Promise<boolean> {
     () => (settled = true),
     () => (settled = true),
   )
-  for (let turn = 0; turn < 5; turn += 1) await new Promise<void>((resolve) => setImmediate(resolve))
+  for (let turn = 0; turn < 5; turn += 1) await nextTurn()
   return settled
 }

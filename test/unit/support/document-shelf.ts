@@ -7,12 +7,12 @@ import { memory } from '../../../src/drivers/memory/driver.ts'
 export class DocumentShelf {
   readonly documents = new Map<string, { readonly text: string; readonly revision: number }>()
   readonly listeners = new Set<OnNotification>()
-  /** The store's clock, unless it was given another. */
+  /** The store's clock by default. */
   time = 5_000
   readonly #clock: () => number
   /** Runs between a read and the write that follows it: the place where another client is quicker. */
   betweenReadAndWrite: () => void = () => {}
-  /** Says of the next write that its outcome is not known, though it was carried out. */
+  /** Carries the next write out, but reports its outcome as unknown. */
   loseNextReply = false
   loads = 0
   swaps = 0

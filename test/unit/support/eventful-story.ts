@@ -18,7 +18,7 @@ export const published: Record<string, string> = {
   'lock.failed': 'failed',
 }
 
-/** A client that somebody watches, and another that gets in its way. */
+/** A watched client, and a rival that contends with it. */
 export interface Stage {
   readonly bench: LocksBench
   readonly watched: Locks
@@ -42,7 +42,7 @@ export async function stage(): Promise<Stage> {
   return { bench, watched, rival, line }
 }
 
-/** Everything that a client can tell happens to the watched one, some of it twice. What it holds at the end is "kept". */
+/** Makes the watched client emit every event, some twice. At the end it holds "kept". */
 export async function playStory({ bench, watched, rival, line }: Stage): Promise<void> {
   const { advance } = bench
   const first = await watched.acquire('a')
@@ -56,12 +56,12 @@ export async function playStory({ bench, watched, rival, line }: Stage): Promise
   await (await queued).release()
 
   await rival.acquire('c')
-  const late = watched.acquire('c', { wait: '3s' }).catch(() => undefined)
+  const timedOut = watched.acquire('c', { wait: '3s' }).catch(() => undefined)
   await advance(3000)
-  await late
+  await timedOut
   await watched.acquire('c', { onConflict: 'fail' }).catch(() => undefined)
 
-  // The one before falls silent, this one is cut off from the store.
+  // The rival stops renewing, and the watched client is cut off from the store.
   await rival.acquire('d', { ttl: '5s', heartbeat: 'manual' })
   const successor = watched.acquire('d')
   await advance(5100)

@@ -38,7 +38,7 @@ export function lockOf(
   return { namespace: 'default', scope, key: `default/named:${scope}`, holders, waiters }
 }
 
-/** One waits for another. */
+/** An edge of the wait-for graph. */
 export function waitOf(from: string, to: string, wish: Partial<WaitDocument> = {}): WaitDocument {
   const scope = wish.scope ?? `${from}-${to}`
   const key = `default/named:${scope}`
