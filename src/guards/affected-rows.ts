@@ -19,14 +19,14 @@ const names = ['rowCount', 'changes', 'affectedRows', 'rowsAffected', 'count'] a
 export function affectedRows(result: WriteResult): number {
   const given: unknown = result
   // The result of the postgres package is an array of rows itself, and has its count beside them.
-  const told = Array.isArray(given) && !('count' in given) ? (given[0] as unknown) : given
-  if (typeof told === 'object' && told !== null) {
+  const source = Array.isArray(given) && !('count' in given) ? (given[0] as unknown) : given
+  if (typeof source === 'object' && source !== null) {
     for (const name of names) {
-      const value: unknown = (told as Record<string, unknown>)[name]
+      const value: unknown = (source as Record<string, unknown>)[name]
       if (typeof value === 'number' || typeof value === 'bigint') return rows(Number(value))
     }
   }
-  return rows(told)
+  return rows(source)
 }
 
 function rows(value: unknown): number {

@@ -16,10 +16,10 @@ export interface FileGuardOptions {
    *
    * @default '5s'
    */
-  readonly patience?: Duration | undefined
+  readonly busyTimeout?: Duration | undefined
 }
 
-const fileNames: OptionNames<FileGuardOptions> = { patience: true }
+const fileNames: OptionNames<FileGuardOptions> = { busyTimeout: true }
 
 /**
  * Keeps stale holders out of a file. The file is replaced as a whole, so that readers see the old content or the new.
@@ -43,7 +43,7 @@ class FileFences implements FileGuard {
   constructor(file: string, options: FileGuardOptions = {}) {
     checkOptions(options, fileNames, 'fileGuard')
     this.#file = path.resolve(file)
-    this.#busyTimeoutMs = options.patience === undefined ? 5000 : durationMs(options.patience, 'patience')
+    this.#busyTimeoutMs = options.busyTimeout === undefined ? 5000 : durationMs(options.busyTimeout, 'busyTimeout')
   }
 
   async raise(fence: number): Promise<void> {

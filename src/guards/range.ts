@@ -47,7 +47,7 @@ class RangeFences implements RangeGuard {
     }
     if (checkFence(fence) < seen) throw superseded(`${resource} [${start}, ${end})`, fence, seen)
     let written: Stretch = { start, end, fence }
-    for (const each of rest) if (each.fence === fence) written = around(written, each)
+    for (const each of rest) if (each.fence === fence) written = joined(written, each)
     const others = rest.filter((each) => each.fence !== fence)
     const before = others.filter((each) => each.end <= start)
     stretches.splice(from, to - from, ...before, written, ...others.slice(before.length))
@@ -88,8 +88,8 @@ function firstEndingAt(stretches: readonly Stretch[], byte: number): number {
 }
 
 /** Two that touch, as one. */
-function around(one: Stretch, other: Stretch): Stretch {
-  return { ...one, start: Math.min(one.start, other.start), end: Math.max(one.end, other.end) }
+function joined(left: Stretch, right: Stretch): Stretch {
+  return { ...left, start: Math.min(left.start, right.start), end: Math.max(left.end, right.end) }
 }
 
 /** What is left of a stretch on either side of a range. */

@@ -7,7 +7,7 @@ import { Spans, type SpansOptions } from './opentelemetry/spans.ts'
 
 export type { InstrumentsOptions } from './opentelemetry/instruments.ts'
 export type * from './opentelemetry/interface.ts'
-export type { StoreOptions } from './readings.ts'
+export type { StoreReadingOptions } from './readings.ts'
 export type { SpansOptions } from './opentelemetry/spans.ts'
 
 /** What `openTelemetry` tells, to whom and how. */

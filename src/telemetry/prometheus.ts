@@ -4,16 +4,16 @@ import { internalsOf } from '../api/client/locks-internals.ts'
 import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
 import { contentType, exposition, type Family, type Labels } from './exposition.ts'
 import { gauges, type Measure } from './measures.ts'
-import { readClient, StoreReader, type StoreOptions } from './readings.ts'
-import { givenLabels, ownLabels, Tallies, type TallyOptions } from './prometheus/tallies.ts'
+import { readClient, StoreReader, type StoreReadingOptions } from './readings.ts'
+import { givenLabels, ownLabels, MetricCounters, type MetricCounterOptions } from './prometheus/metric-counters.ts'
 
 export { contentType, exposition } from './exposition.ts'
 export type { Distribution, Family, Labels, Sample } from './exposition.ts'
-export type { StoreOptions } from './readings.ts'
-export type { TallyOptions } from './prometheus/tallies.ts'
+export type { StoreReadingOptions } from './readings.ts'
+export type { MetricCounterOptions } from './prometheus/metric-counters.ts'
 
 /** What `prometheus` can be told; nothing need be. */
-export interface PrometheusOptions extends TallyOptions, StoreOptions {
+export interface PrometheusOptions extends MetricCounterOptions, StoreReadingOptions {
   /** Labels of everything, to tell apart clients of one process and one namespace. */
   readonly commonLabels?: Labels | undefined
 }
@@ -65,13 +65,13 @@ class Metrics implements Prometheus {
   readonly #client: Client
   readonly #common: Labels
   readonly #store: StoreReader | undefined
-  readonly #tallies: Tallies
+  readonly #counters: MetricCounters
 
   constructor(locks: Locks, options: PrometheusOptions) {
     this.#client = internalsOf(locks, 'prometheus').client
     this.#common = { namespace: locks.namespace, ...givenLabels(options.commonLabels ?? {}, ownLabels) }
     this.#store = options.store === false ? undefined : new StoreReader(locks, options.storeWithin)
-    this.#tallies = new Tallies(locks, this.#common, options)
+    this.#counters = new MetricCounters(locks, this.#common, options)
   }
 
   async text(): Promise<string> {
@@ -82,11 +82,11 @@ class Metrics implements Prometheus {
     const ofStore = await this.#readStore()
     // Before the counters: a lease that turns out to be over is counted as lost.
     const ofClient = this.#readClient()
-    return [...this.#tallies.families(), ...ofClient, ...ofStore]
+    return [...this.#counters.families(), ...ofClient, ...ofStore]
   }
 
   [Symbol.dispose](): void {
-    this.#tallies[Symbol.dispose]()
+    this.#counters[Symbol.dispose]()
   }
 
   #readClient(): Family[] {

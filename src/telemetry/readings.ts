@@ -34,7 +34,7 @@ export function readClient({ leases, acquisitions }: Client): ClientReading {
 }
 
 /** How the store is looked at. */
-export interface StoreOptions {
+export interface StoreReadingOptions {
   /**
    * Whether the store is listed each time somebody looks, for the number of locks and whether it can be reached. Costs a
    * request for every thousand locks of the namespace.

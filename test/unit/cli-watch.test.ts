@@ -24,7 +24,7 @@ describe('watch', () => {
     expect(await watching).toBe(130)
     expect(shown.output.split('\n')).toHaveLength(3)
     expect(shown.errors).toBe(
-      'leasehold: It is gone. It is asked again every second.\nleasehold: the store answers again\n',
+      'leasehold: It is gone. Trying again every second.\nleasehold: the store answers again\n',
     )
   })
 

@@ -2,13 +2,13 @@ import type { Client } from '../../api/client/client.ts'
 import type { Locks } from '../../api/locks.ts'
 import { internalsOf } from '../../api/client/locks-internals.ts'
 import type { EventName, LockEvent, LockEvents } from '../../api/client/events.ts'
-import { Listening } from '../listening.ts'
+import { EventSubscriptions } from '../event-subscriptions.ts'
 import { countedEvents, gauges, secondsOf, timings, type Measure } from '../measures.ts'
 import type { Attributes, Counter, HistogramInstrument, Meter, Observable, Observation } from './interface.ts'
-import { readClient, StoreReader, type StoreOptions } from '../readings.ts'
+import { readClient, StoreReader, type StoreReadingOptions } from '../readings.ts'
 
 /** How what happens is told to a meter. */
-export interface InstrumentsOptions extends StoreOptions {
+export interface InstrumentsOptions extends StoreReadingOptions {
   /**
    * Attributes of what is counted, by its event. There is a time series for every set of values ever given: kinds of locks
    * are few enough for that, their names are not.
@@ -25,7 +25,7 @@ export class Instruments implements Disposable {
   readonly #store: StoreReader | undefined
   readonly #gauges: Readonly<Record<keyof typeof gauges, Observable>>
   readonly #observe = (result: Observation): Promise<void> => this.#observeAll(result)
-  readonly #listening: Listening
+  readonly #subscriptions: EventSubscriptions
 
   constructor(locks: Locks, meter: Meter, options: InstrumentsOptions) {
     this.#client = internalsOf(locks, 'openTelemetry').client
@@ -48,14 +48,14 @@ export class Instruments implements Disposable {
     })
     // Last, so that a meter that throws leaves no listener behind.
     meter.addBatchObservableCallback(this.#observe, Object.values(this.#gauges))
-    this.#listening = new Listening(locks)
+    this.#subscriptions = new EventSubscriptions(locks)
     for (const { measure, counter, histogram } of counted) {
-      this.#listening.on(measure.event, (event) => this.#onEvent(measure.event, event, counter, histogram))
+      this.#subscriptions.on(measure.event, (event) => this.#onEvent(measure.event, event, counter, histogram))
     }
   }
 
   [Symbol.dispose](): void {
-    this.#listening[Symbol.dispose]()
+    this.#subscriptions[Symbol.dispose]()
     this.#meter.removeBatchObservableCallback(this.#observe, Object.values(this.#gauges))
   }
 

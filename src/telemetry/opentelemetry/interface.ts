@@ -36,21 +36,21 @@ export interface Meter {
 }
 
 /** Seconds since 1970, and nanoseconds. */
-export type Moment = [seconds: number, nanoseconds: number]
+export type HrTime = [seconds: number, nanoseconds: number]
 
 /** What is used of a `Span`. */
 export interface Span {
   setAttribute(name: string, value: string | number): unknown
-  addEvent(name: string, attributes: Attributes, time: Moment): unknown
+  addEvent(name: string, attributes: Attributes, time: HrTime): unknown
   setStatus(status: { readonly code: number; readonly message?: string }): unknown
-  end(time: Moment): void
+  end(time: HrTime): void
 }
 
 /** What is said of a span when it is started. */
 export interface SpanOptions {
   readonly root?: boolean
   readonly attributes: Attributes
-  readonly startTime: Moment
+  readonly startTime: HrTime
 }
 
 /** What is used of a `Tracer` of `@opentelemetry/api`. */

@@ -62,7 +62,7 @@ export class RateBudget {
   }
 
   /** How long a waiting claim may live by what it read last. */
-  lookEveryMs(now: number, ttlMs: number): number {
+  readEveryMs(now: number, ttlMs: number): number {
     return this.isPressed(now) ? ttlMs / 5 : 0
   }
 }

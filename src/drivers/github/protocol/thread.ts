@@ -88,7 +88,7 @@ interface Place extends Omit<ThreadClaim, 'end'> {
 }
 
 /** Who held the key before this claim, if others ended that one. */
-export function ousted(thread: Thread, comment: number): ThreadClaim | undefined {
+export function evictedBefore(thread: Thread, comment: number): ThreadClaim | undefined {
   const before = heldBefore(thread, comment)
   return before?.end?.how === 'taken over' ? before : undefined
 }

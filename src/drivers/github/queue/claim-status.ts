@@ -8,12 +8,12 @@ import { settleDuplicates } from './enqueuing.ts'
 import { heartbeat } from './heartbeat.ts'
 import { endedBy, expire, leave, refuse, endMissing } from './leaving.ts'
 import type { LocalClaim } from './local-claims.ts'
-import { takeOver, takeoverBy, turnOut } from './takeover.ts'
-import { ousted, successionOf } from '../protocol/thread.ts'
+import { takeOver, takeoverBy, evictAhead } from './takeover.ts'
+import { evictedBefore, successionOf } from '../protocol/thread.ts'
 import { headOf, settlesInMs, verdictOn, type IssueReading, type QueueVerdict } from '../protocol/verdict.ts'
 
 /** Where a claim stands. */
-export async function stand(
+export async function resolveStatus(
   context: GithubContext,
   localClaim: LocalClaim,
   mayWait: boolean,
@@ -96,7 +96,7 @@ async function wait(
   deadline: Deadline,
 ): Promise<ClaimStatus | undefined> {
   localClaim.firstSince = undefined
-  if (await turnOut(context, localClaim, read, deadline)) return undefined
+  if (await evictAhead(context, localClaim, read, deadline)) return undefined
   if (unrenewed.length > 0) {
     await takeOver(context, takeoverBy(localClaim), unrenewed, 'expired', 'expired', deadline)
     return undefined
@@ -145,7 +145,7 @@ async function grant(
   } catch {
     // It holds all the same. The first heartbeat will say so.
   }
-  context.markers.putUp(localClaim.issue, localClaim.author, ousted(read.thread, localClaim.comment)?.author)
+  context.markers.putUp(localClaim.issue, localClaim.author, evictedBefore(read.thread, localClaim.comment)?.author)
   context.mirror.put(localClaim.issue, localClaim.record)
   return heldBy(localClaim, ttlMs)
 }

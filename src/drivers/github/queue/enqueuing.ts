@@ -37,7 +37,7 @@ export async function enqueue(
     try {
       const { id, author, updatedAt } = await api.createComment(issue, claimCommentText(record), deadline)
       context.trustedAuthors.own(author)
-      return sit(context, claim, { issue, comment: id, author, updatedAt, record, editedAt, held: false })
+      return track(context, claim, { issue, comment: id, author, updatedAt, record, editedAt, held: false })
     } catch (error) {
       if (!isInDoubt(error)) throw error
       localClaims.doubt(claim.id, environment.now())
@@ -63,7 +63,7 @@ export async function find(
   const { comment, record, updatedAt, author } = place
   // Nobody here knows when it was sent: as long ago as can be, counted from before the look.
   const editedAt = read.begunAt - (read.dateMs + roundingMs - updatedAt)
-  return sit(context, claim, {
+  return track(context, claim, {
     issue,
     comment,
     author,
@@ -110,7 +110,7 @@ export async function settleDuplicates(
   }
 }
 
-function sit(
+function track(
   { localClaims, environment }: GithubContext,
   claim: Pick<Claim, 'id' | 'key'> & Partial<Claim>,
   known: Pick<LocalClaim, 'issue' | 'comment' | 'author' | 'updatedAt' | 'record' | 'editedAt' | 'held'>,

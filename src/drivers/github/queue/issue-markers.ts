@@ -4,7 +4,7 @@ import type { Deadline, Deadlines } from '../api/deadline.ts'
 import type { GithubApi } from '../api/github-api.ts'
 import type { RateBudget } from '../api/rate-budget.ts'
 
-export interface SignTerms {
+export interface MarkerOptions {
   /** Assigns the holder's account to the issue. */
   readonly assign: boolean
   /** The label of a held issue; undefined: none. */
@@ -22,7 +22,7 @@ export class IssueMarkers {
   readonly #environment: Environment
   readonly #deadlines: Deadlines
   readonly #rateBudget: RateBudget
-  readonly #terms: SignTerms
+  readonly #options: MarkerOptions
   /** The last change under way for each issue: they must not overtake each other. */
   readonly #underWay = new Map<number, Promise<void>>()
   #closed = false
@@ -32,28 +32,28 @@ export class IssueMarkers {
     environment: Environment,
     deadlines: Deadlines,
     rateBudget: RateBudget,
-    terms: SignTerms,
+    options: MarkerOptions,
   ) {
     this.#api = api
     this.#environment = environment
     this.#deadlines = deadlines
     this.#rateBudget = rateBudget
-    this.#terms = terms
+    this.#options = options
   }
 
-  /** `ousted` is the account of the one that was turned out, and could not take its signs down itself. */
-  putUp(issue: number, login: string, ousted: string | undefined): void {
-    const { assign, label } = this.#terms
+  /** `evictedBefore` is the account of the one that was turned out, and could not take its signs down itself. */
+  putUp(issue: number, login: string, evictedBefore: string | undefined): void {
+    const { assign, label } = this.#options
     if (this.#rateBudget.isPressed(this.#environment.now())) return
-    if (assign && ousted !== undefined && ousted !== login)
-      this.#change(issue, (deadline) => this.#api.unassign(issue, ousted, deadline))
+    if (assign && evictedBefore !== undefined && evictedBefore !== login)
+      this.#change(issue, (deadline) => this.#api.unassign(issue, evictedBefore, deadline))
     if (label !== undefined) this.#change(issue, (deadline) => this.#api.addLabel(issue, label, deadline))
     if (assign && login !== '') this.#change(issue, (deadline) => this.#api.assign(issue, login, deadline))
   }
 
   /** `next` is the account of the one that will hold now, if somebody waits: it keeps what is its own. */
   takeDown(issue: number, login: string, next: string | undefined): void {
-    const { assign, label } = this.#terms
+    const { assign, label } = this.#options
     if (assign && login !== '' && next !== login)
       this.#change(issue, (deadline) => this.#api.unassign(issue, login, deadline))
     if (label !== undefined && next === undefined) {

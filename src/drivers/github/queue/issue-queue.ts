@@ -12,7 +12,7 @@ import { settleDuplicates, enqueue, find, isHopeless } from './enqueuing.ts'
 import { heartbeat } from './heartbeat.ts'
 import { complete, endedBy, expire, leave, unknownClaim, endMissing } from './leaving.ts'
 import type { LocalClaim } from './local-claims.ts'
-import { heldBy, leftMs, mustShow, stand } from './claim-status.ts'
+import { heldBy, leftMs, mustShow, resolveStatus } from './claim-status.ts'
 import { takeOver } from './takeover.ts'
 import { headOf, verdictOn } from '../protocol/verdict.ts'
 
@@ -56,11 +56,11 @@ async function claimOn(context: GithubContext, issue: number, claim: Claim, dead
   const ended = context.localClaims.endOf(claim.id)
   if (ended !== undefined) return ended
   const known = context.localClaims.find(claim.id)
-  if (known !== undefined) return stand(context, known, claim.wait, deadline)
+  if (known !== undefined) return resolveStatus(context, known, claim.wait, deadline)
   if (!claim.wait && (await isHopeless(context, issue, claim, deadline))) {
     return context.localClaims.end(claim.id, { state: 'absent', reason: 'refused' })
   }
-  return stand(context, await enqueue(context, issue, claim, deadline), claim.wait, deadline)
+  return resolveStatus(context, await enqueue(context, issue, claim, deadline), claim.wait, deadline)
 }
 
 async function renewOn(
@@ -88,7 +88,7 @@ async function renewOn(
   const gone = isDue ? await heartbeat(context, localClaim, ttlMs, deadline) : undefined
   if (gone !== undefined) return gone
   if (!localClaim.held)
-    return isDue ? stand(context, localClaim, true, deadline) : standOrRest(context, localClaim, deadline)
+    return isDue ? resolveStatus(context, localClaim, true, deadline) : resolveOrRest(context, localClaim, deadline)
   // Stretched: the lease goes on as it was told, less the time since.
   if (!isDue) return heldBy(localClaim, leftMs(context, localClaim))
   const turnedOut = await takenOver(context, localClaim, deadline)
@@ -173,12 +173,12 @@ async function takenOver(
 }
 
 /** A waiter looks less often while requests are scarce. */
-async function standOrRest(context: GithubContext, localClaim: LocalClaim, deadline: Deadline): Promise<ClaimStatus> {
+async function resolveOrRest(context: GithubContext, localClaim: LocalClaim, deadline: Deadline): Promise<ClaimStatus> {
   const now = context.environment.now()
   const { waiting } = localClaim
-  const everyMs = context.rateBudget.lookEveryMs(now, localClaim.record.ttlMs)
+  const everyMs = context.rateBudget.readEveryMs(now, localClaim.record.ttlMs)
   if (waiting === undefined || now - waiting.at >= Math.min(everyMs, waiting.againMs)) {
-    return stand(context, localClaim, true, deadline)
+    return resolveStatus(context, localClaim, true, deadline)
   }
   const againMs = waiting.againMs - (now - waiting.at)
   return { state: 'waiting', ahead: waiting.ahead, ttlMs: leftMs(context, localClaim), againMs }

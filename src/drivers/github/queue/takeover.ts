@@ -8,7 +8,7 @@ import type { ThreadClaim } from '../protocol/thread.ts'
 import { isSilent, type IssueReading } from '../protocol/verdict.ts'
 
 /** Where a takeover is to be written, and in whose name. */
-export interface Taker {
+export interface TakeoverAuthor {
   readonly issue: number
   readonly key: string
   readonly worker: string
@@ -20,7 +20,7 @@ export interface Taker {
  */
 export async function takeOver(
   context: GithubContext,
-  { issue, key, worker }: Taker,
+  { issue, key, worker }: TakeoverAuthor,
   claims: readonly ThreadClaim[],
   cause: TakeoverCause,
   reason: string,
@@ -43,7 +43,7 @@ export async function takeOver(
 }
 
 /** Ends those that the claim may turn out by its `evict` rule. True: there were any. */
-export async function turnOut(
+export async function evictAhead(
   context: GithubContext,
   localClaim: LocalClaim,
   read: IssueReading,
@@ -65,6 +65,6 @@ export async function turnOut(
   return true
 }
 
-export function takeoverBy({ issue, key, record }: LocalClaim): Taker {
+export function takeoverBy({ issue, key, record }: LocalClaim): TakeoverAuthor {
   return { issue, key, worker: record.runner.worker }
 }

@@ -2,7 +2,7 @@ import type { Locks } from '../api/locks.ts'
 import type { EventName, LockEventListener } from '../api/client/events.ts'
 
 /** Listens to several events until it is disposed of. */
-export class Listening implements Disposable {
+export class EventSubscriptions implements Disposable {
   readonly #locks: Locks
   readonly #each: Disposable[] = []
 
