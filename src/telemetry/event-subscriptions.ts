@@ -1,7 +1,7 @@
 import type { Locks } from '../api/locks.ts'
 import type { EventName, LockEventListener } from '../api/client/events.ts'
 
-/** Listens to several events until it is disposed of. */
+/** A set of event listeners that are removed together. @internal */
 export class EventSubscriptions implements Disposable {
   readonly #locks: Locks
   readonly #each: Disposable[] = []

@@ -12,9 +12,9 @@ export type { Distribution, Family, Labels, Sample } from './exposition.ts'
 export type { StoreReadingOptions } from './readings.ts'
 export type { MetricCounterOptions } from './prometheus/metric-counters.ts'
 
-/** What `prometheus` can be told; nothing need be. */
+/** The options of `prometheus`. */
 export interface PrometheusOptions extends MetricCounterOptions, StoreReadingOptions {
-  /** Labels of everything, to tell apart clients of one process and one namespace. */
+  /** Labels of every metric, to distinguish clients of one process and namespace. */
   readonly commonLabels?: Labels | undefined
 }
 
@@ -27,18 +27,18 @@ const prometheusNames: OptionNames<PrometheusOptions> = {
 }
 const bucketNames: OptionNames<NonNullable<PrometheusOptions['buckets']>> = { wait: true, hold: true }
 
-/** What one client counts, for Prometheus to scrape. */
+/** The metrics of one client, for Prometheus to scrape. */
 export interface Prometheus extends Disposable {
-  /** The `Content-Type` to answer with. */
+  /** The `Content-Type` of the response. */
   readonly contentType: string
-  /** All metrics now. Does not reject when the store is down: `leasehold_up` says so. */
+  /** The current metrics. Does not reject if the store is down: `leasehold_up` is then 0. */
   text(): Promise<string>
-  /** The same before it is text, for an `exposition` of several clients. */
+  /** The current metrics as data, to combine several clients with `exposition`. */
   families(): Promise<Family[]>
 }
 
 /**
- * Listens to `locks`, which stay yours to close, and counts from now on until it is disposed of.
+ * Counts the events of `locks` from now on until it is disposed of. Does not close `locks`.
  *
  * @example
  * ```ts
@@ -80,7 +80,7 @@ class Metrics implements Prometheus {
 
   async families(): Promise<Family[]> {
     const ofStore = await this.#readStore()
-    // Before the counters: a lease that turns out to be over is counted as lost.
+    // Read the client before the counters: reading may detect an expired lease, which counts as lost.
     const ofClient = this.#readClient()
     return [...this.#counters.families(), ...ofClient, ...ofStore]
   }

@@ -7,16 +7,15 @@ import { countedEvents, gauges, secondsOf, timings, type Measure } from '../meas
 import type { Attributes, Counter, HistogramInstrument, Meter, Observable, Observation } from './interface.ts'
 import { readClient, StoreReader, type StoreReadingOptions } from '../readings.ts'
 
-/** How what happens is told to a meter. */
+/** How events are counted by a meter. */
 export interface InstrumentsOptions extends StoreReadingOptions {
   /**
-   * Attributes of what is counted, by its event. There is a time series for every set of values ever given: kinds of locks
-   * are few enough for that, their names are not.
+   * Attributes of a counted event. Every set of values becomes a time series: use the kind of a lock, not its name.
    */
   readonly attributes?: (event: LockEvent) => Attributes
 }
 
-/** What one client counts, by the instruments of a meter. @internal */
+/** The metrics of one client, as instruments of a meter. @internal */
 export class Instruments implements Disposable {
   readonly #client: Client
   readonly #meter: Meter
@@ -46,7 +45,7 @@ export class Instruments implements Disposable {
       const counter = meter.createCounter(`leasehold.${measure.name}`, wordsOf(measure))
       return { measure, counter, histogram: measure.ends && times[measure.ends] }
     })
-    // Last, so that a meter that throws leaves no listener behind.
+    // Subscribe last, so that a meter that throws leaves no listener behind.
     meter.addBatchObservableCallback(this.#observe, Object.values(this.#gauges))
     this.#subscriptions = new EventSubscriptions(locks)
     for (const { measure, counter, histogram } of counted) {
@@ -59,7 +58,7 @@ export class Instruments implements Disposable {
     this.#meter.removeBatchObservableCallback(this.#observe, Object.values(this.#gauges))
   }
 
-  /** Counts in every case. What is wrong with the caller's attributes goes to the logger, as with every listener. */
+  /** Counts even if the caller's `attributes` throws; that error goes to the logger, as with every listener. */
   #onEvent(
     name: EventName,
     event: LockEvents[EventName],

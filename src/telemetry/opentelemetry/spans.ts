@@ -5,26 +5,26 @@ import type { LockEvent, LockEvents } from '../../api/client/events.ts'
 import { EventSubscriptions } from '../event-subscriptions.ts'
 import type { Attributes, HrTime, Span, Tracer } from './interface.ts'
 
-/** OpenTelemetry's number for a span that failed. */
+/** OpenTelemetry's `SpanStatusCode.ERROR`. */
 const failedStatus = 2
 
-/** A lease that is held, and since when by the wall clock. */
+/** The open span of a held lease, and its start by the wall clock. */
 interface OpenHold {
   readonly span: Span
   readonly sinceMs: number
 }
 
-/** How spans are told to a tracer. */
+/** How spans are created. */
 export interface SpansOptions<Context> {
   /**
-   * The context that a span belongs to, since a grant is heard of in whatever context the store's answer was read in.
+   * The parent context of a span. The active context is of no use: it is that of the code which read the store's reply.
    *
    * @default none
    */
   readonly parent?: (event: LockEvent) => Context | undefined
 }
 
-/** One span for each lease while it is held, and one for each acquisition that failed. @internal */
+/** Creates a span for each held lease, and one for each failed acquisition. @internal */
 export class Spans<Context> implements Disposable {
   readonly #client: Client
   readonly #tracer: Tracer<Context>
@@ -48,7 +48,7 @@ export class Spans<Context> implements Disposable {
       .on('failed', (event) => this.#failed(event))
   }
 
-  /** Ends what is open: the leases are held on, but nobody will hear of their end. */
+  /** Ends the open spans. Their leases are still held, but their end will not be recorded. */
   [Symbol.dispose](): void {
     this.#subscriptions[Symbol.dispose]()
     const now = hrTime(this.#nowMs())
@@ -86,7 +86,7 @@ export class Spans<Context> implements Disposable {
         span.setStatus({ code: failedStatus, message: `LOST: ${loss}` })
       }
     } finally {
-      // By the time that was held: the wall clock may have been set meanwhile.
+      // Add the held time to the start: the wall clock may have been set meanwhile.
       span.end(hrTime(sinceMs + event.heldMs))
     }
   }
@@ -111,7 +111,7 @@ export class Spans<Context> implements Disposable {
     }
     const options = { attributes: { ...common, ...attributes }, startTime: hrTime(startMs) }
     if (parent !== undefined) return this.#tracer.startSpan(name, options, parent)
-    // Else it would be a child of whatever the answer that brought the event was read for.
+    // Without `root`, the span would become a child of an unrelated active span.
     return this.#tracer.startSpan(name, { ...options, root: true })
   }
 
@@ -120,7 +120,7 @@ export class Spans<Context> implements Disposable {
   }
 }
 
-/** A fence is given once for each lock. */
+/** Identifies a lease: a fence is unique within its key. */
 function holdOf({ key, fence }: { readonly key: string; readonly fence: number }): string {
   return `${fence} ${key}`
 }
