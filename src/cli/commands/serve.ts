@@ -22,7 +22,7 @@ ${storeUrlHelp}
   --host HOST         where to listen; default 127.0.0.1. Any other address needs --tokens
   --port NUMBER       default 7411; 0: any free port
   --tokens FILE       who may do what: a JSON file that only you can read; default $LEASEHOLD_TOKENS
-                      [{ "name": "ci", "token": "…", "namespaces": ["builds"], "rights": ["lock", "look"] }]
+                      [{ "name": "ci", "token": "…", "namespaces": ["builds"], "rights": ["lock", "read"] }]
   --cors-origins URLS origins whose pages may call from a browser: https://app.example,https://other.example
   --tls-cert FILE     the certificate and its chain, PEM
   --tls-key FILE      the private key, PEM

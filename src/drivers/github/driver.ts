@@ -127,7 +127,7 @@ class IssuesDriver implements GithubDriver {
       range: false,
       queue: true,
       push: false,
-      // The fence is the place in the queue: a claim granted out of turn would raise the fence above those before it.
+      // The fence is the place in the queue: a claim granted out of turn would have a higher fence than those granted after it.
       priority: false,
       convert: false,
       evict: ['stale', 'all'],
