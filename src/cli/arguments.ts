@@ -7,7 +7,7 @@ import { UsageError } from './exit-codes.ts'
 /** The options a command knows, by their long names. */
 export type OptionTable = Readonly<Record<string, { readonly type: 'string' | 'boolean'; readonly short?: string }>>
 
-/** What was given: the last word on each option, and everything that is no option. */
+/** A parsed command line: the last value of each option, and the arguments that are not options. */
 export interface ParsedArguments {
   readonly texts: ReadonlyMap<string, string>
   readonly flags: ReadonlySet<string>
@@ -21,7 +21,7 @@ export const commonOptions = {
   help: { type: 'boolean', short: 'h' },
 } satisfies OptionTable
 
-/** Sorts arguments into options and the rest. What follows `--` is never an option. */
+/** Splits arguments into options and positionals. An argument after `--` is never an option. */
 export function parseArguments(args: readonly string[], options: OptionTable): ParsedArguments {
   const texts = new Map<string, string>()
   const flags = new Set<string>()
@@ -43,17 +43,17 @@ export function parseArguments(args: readonly string[], options: OptionTable): P
   return { texts, flags, positionals }
 }
 
-// Not strict: a value may begin with a dash (`--priority -5`), and our complaints can suggest something.
+// Not strict: a value may begin with a dash (`--priority -5`), and our own errors suggest the nearest option.
 function tokensOf(args: readonly string[], options: OptionTable) {
   return parseArgs({ args: [...args], options, strict: false, tokens: true, allowPositionals: true }).tokens
 }
 
-/** Where the second word begins that is no option, if there is one: who forgot the `--` means a command by it. */
+/** The index of the second positional, if there is one: if the user forgot the `--`, the command begins there. */
 export function secondWordAt(args: readonly string[], options: OptionTable): number | undefined {
   return tokensOf(args, options).filter(({ kind }) => kind === 'positional')[1]?.index
 }
 
-/** Words as a shell would have to be given them. */
+/** The words quoted for a POSIX shell. */
 export function shellWords(words: readonly string[]): string {
   return words.map((word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`)).join(' ')
 }
@@ -64,7 +64,7 @@ function unknownOption(rawName: string, options: OptionTable): UsageError {
   return new UsageError(`There is no option ${quoted(rawName)}.${hint}`)
 }
 
-/** The one name a command is about. */
+/** The only positional of a command: the NAME of its lock. */
 export function onlyName(given: ParsedArguments, command: string): string {
   const [name, ...more] = given.positionals
   if (name === undefined) throw new UsageError(`${command} needs the NAME of a lock.`)
@@ -72,21 +72,22 @@ export function onlyName(given: ParsedArguments, command: string): string {
   return name
 }
 
-/** From where to where a value goes, both included. */
+/** The smallest and the largest allowed value, both included. */
 interface Bounds {
   readonly from: number
   readonly to: number
 }
 
 const dayMs = 86_400_000
-/** A hundred years. Whoever names a longer time has mistyped it. */
+/** A hundred years: a longer time is a typing error. */
 const longestMs = 36_500 * dayMs
 
-/** The bounds of options in milliseconds: from nothing, or from something, up to the longest time there is. */
+/** Bounds of a duration that may be zero. */
 export const anyTime: Bounds = { from: 0, to: longestMs }
+/** Bounds of a duration that must not be zero. */
 export const someTime: Bounds = { from: 1, to: longestMs }
 
-/** A duration such as `30s`, in milliseconds. A bare number is refused: seconds or milliseconds, nobody could tell. */
+/** A duration such as `30s`, in milliseconds. A bare number is refused, because its unit would be a guess. */
 export function durationOption(given: ParsedArguments, name: string, { from, to }: Bounds): number | undefined {
   const text = given.texts.get(name)
   if (text === undefined) return undefined
@@ -95,14 +96,14 @@ export function durationOption(given: ParsedArguments, name: string, { from, to 
     throw new UsageError(`--${name} ${text} needs a unit: ${text}s, ${text}ms, ${text}m …`)
   if (duration !== 0 && !isDuration(duration))
     throw new UsageError(`--${name} is ${quoted(text)}, not a duration such as 500ms, 30s, 5m, 1h or 1m30s.`)
-  // A number too large to count in is longer than the longest time, too.
+  // A number too large for a double becomes Infinity, and so fails the check of the bounds.
   const milliseconds = duration === 0 ? 0 : Math.round(unroundedMs(duration))
   if (milliseconds >= from && milliseconds <= to) return milliseconds
   const shortest = from === 0 ? '0' : `${from}ms`
   throw new UsageError(`--${name} is ${quoted(text)}. It goes from ${shortest} to ${to / dayMs}d.`)
 }
 
-/** A whole number. */
+/** An option whose value is a whole number within its bounds. */
 export function numberOption(given: ParsedArguments, name: string, { from, to }: Bounds): number | undefined {
   const text = given.texts.get(name)
   if (text === undefined) return undefined

@@ -2,40 +2,40 @@ import { version } from '../index.ts'
 import { plainMessageOf } from '../core/errors.ts'
 import { parseArguments, secondWordAt, shellWords } from './arguments.ts'
 import type { Command, CommandContext } from './command.ts'
-import { acquire } from './commands/acquire.ts'
-import { bench } from './commands/bench.ts'
-import { doctor } from './commands/doctor.ts'
-import { elect } from './commands/elect.ts'
-import { evict } from './commands/evict.ts'
+import { acquireCommand } from './commands/acquire.ts'
+import { benchCommand } from './commands/bench.ts'
+import { doctorCommand } from './commands/doctor.ts'
+import { electCommand } from './commands/elect.ts'
+import { evictCommand } from './commands/evict.ts'
 import { exitCodeOf, UsageError } from './exit-codes.ts'
-import { explain } from './commands/explain.ts'
-import { ls } from './commands/ls.ts'
-import { release } from './commands/release.ts'
-import { renew } from './commands/renew.ts'
-import { run } from './commands/run.ts'
-import { serve } from './commands/serve.ts'
+import { explainCommand } from './commands/explain.ts'
+import { lsCommand } from './commands/ls.ts'
+import { releaseCommand } from './commands/release.ts'
+import { renewCommand } from './commands/renew.ts'
+import { runCommand } from './commands/run.ts'
+import { serveCommand } from './commands/serve.ts'
 import { nearest } from '../core/contract/option-names.ts'
 import { printableLines, quoted } from './output/terminal-text.ts'
-import { watch } from './commands/watch.ts'
+import { watchCommand } from './commands/watch.ts'
 
 const commands: readonly Command[] = [
-  run,
-  elect,
-  acquire,
-  renew,
-  release,
-  ls,
-  explain,
-  watch,
-  evict,
-  doctor,
-  bench,
-  serve,
+  runCommand,
+  electCommand,
+  acquireCommand,
+  renewCommand,
+  releaseCommand,
+  lsCommand,
+  explainCommand,
+  watchCommand,
+  evictCommand,
+  doctorCommand,
+  benchCommand,
+  serveCommand,
 ]
 
 const help = `Usage: leasehold COMMAND [options]
 
-Locks held on a lease: yours while you keep them, the next one's when you stop.
+Locks held on a lease: yours while you renew them, the next holder's when you stop.
 
 Commands:
 ${commands.map(({ name, summary }) => `  ${name.padEnd(10)}${summary}`).join('\n')}
@@ -50,17 +50,17 @@ Examples:
   leasehold evict nightly --reason 'host is gone'
 `
 
-/** Carries out one command line and gives its exit code. Never rejects. */
+/** Runs one command line and resolves to its exit code. Never rejects. */
 export async function runCommandLine(args: readonly string[], given: CommandContext): Promise<number> {
-  // Whatever a command forgets, nothing out of a store steers the terminal.
+  // The last line of defence: text from a store never reaches the terminal as escape sequences.
   const context: CommandContext = { ...given, print: (text) => given.print(printableLines(text)) }
   const [word, ...rest] = args
   try {
     if (word === '--version' || word === '-V') return show(`${version}\n`, context)
     if (word === '--help' || word === '-h' || word === 'help') return helpFor(rest, context)
-    return await runCommand(findCommand(word), rest, context)
+    return await dispatch(findCommand(word), rest, context)
   } catch (error) {
-    // The code of an error is for programs, and they have the exit code.
+    // Print the message without its error code: programs read the exit code.
     context.messages.say(plainMessageOf(error))
     const about = commands.some(({ name }) => name === word) ? `${word} ` : ''
     if (error instanceof UsageError) context.messages.say(`see leasehold ${about}--help`)
@@ -68,7 +68,7 @@ export async function runCommandLine(args: readonly string[], given: CommandCont
   }
 }
 
-async function runCommand(command: Command, args: readonly string[], context: CommandContext): Promise<number> {
+async function dispatch(command: Command, args: readonly string[], context: CommandContext): Promise<number> {
   const { name, options, takesCommand = false } = command
   const end = takesCommand ? args.indexOf('--') : -1
   const forgotAt = takesCommand && end < 0 ? secondWordAt(args, options) : undefined
@@ -87,7 +87,7 @@ function helpFor([topic]: readonly string[], context: CommandContext): number {
 }
 
 function findCommand(word: string | undefined): Command {
-  if (word === undefined) throw new UsageError(`Say what to do: ${commands.map(({ name }) => name).join(', ')}.`)
+  if (word === undefined) throw new UsageError(`Name a command: ${commands.map(({ name }) => name).join(', ')}.`)
   const found = commands.find(({ name }) => name === word)
   if (found !== undefined) return found
   if (word.startsWith('-')) throw new UsageError(`There is no option ${quoted(word)}. Options follow the command.`)

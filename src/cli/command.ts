@@ -2,26 +2,26 @@ import type { connect } from '../index.ts'
 import type { ParsedArguments, OptionTable } from './arguments.ts'
 import type { Messages } from './output/messages.ts'
 
-/** What a command takes from the process it runs in. */
+/** The process as a command sees it: tests replace each part. */
 export interface CommandContext {
   readonly variables: Readonly<Record<string, string | undefined>>
   readonly messages: Messages
-  /** Standard output. What could steer a terminal is written out, but for the ends of lines. */
+  /** Writes to standard output. Control characters are escaped, except line breaks. */
   readonly print: (text: string) => void
   readonly connect: typeof connect
-  /** Asks the person at the terminal; undefined where there is none. */
+  /** Asks the user at the terminal; undefined without a terminal. */
   readonly ask: ((question: string) => Promise<string>) | undefined
 }
 
-/** One word of the command line. */
+/** A subcommand of `leasehold`. */
 export interface Command {
   readonly name: string
-  /** For the list of commands. */
+  /** One line for the list of commands. */
   readonly summary: string
   readonly help: string
   readonly options: OptionTable
-  /** True: `--` ends its own arguments, and what follows is a command to run. */
+  /** Whether `--` ends its own arguments and begins a command to run. */
   readonly takesCommand?: boolean
-  /** Gives the exit code. */
+  /** Resolves to the exit code. */
   run(given: ParsedArguments & { readonly command: readonly string[] }, context: CommandContext): Promise<number>
 }

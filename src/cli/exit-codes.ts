@@ -1,7 +1,7 @@
 import { constants } from 'node:os'
 import { LeaseholdError, type ErrorCode } from '../index.ts'
 
-/** What the command line exits with when it is not the command's own code that comes through. */
+/** Exit codes of Leasehold itself, used when the supervised command's own code is not passed through. */
 export const exitCodes = {
   nobodyHeldIt: 1,
   usage: 64,
@@ -14,12 +14,12 @@ export const exitCodes = {
   notFound: 127,
 } as const
 
-/** As shells have it: 128 plus the number of the signal. */
+/** The exit code of a process ended by a signal, as in shells: 128 plus the number of the signal. */
 export function signalExitCode(signal: NodeJS.Signals): number {
   return 128 + constants.signals[signal]
 }
 
-/** The code for an error that ended a command before, or instead of, its work. */
+/** The exit code of an error that kept a command from doing its work. */
 export function exitCodeOf(error: unknown): number {
   if (error instanceof UsageError) return exitCodes.usage
   if (error instanceof OutputError) return exitCodes.outputLost
@@ -47,12 +47,12 @@ function codeOf(code: ErrorCode): number {
   }
 }
 
-/** The code when the system would not start a command: the two that shells use. */
+/** The exit code if a command cannot be started: 126 or 127, as in shells. */
 export function startFailureExitCode(error: NodeJS.ErrnoException): number {
   return error.code === 'ENOENT' ? exitCodes.notFound : exitCodes.notExecutable
 }
 
-/** For `--help`. */
+/** The exit codes of `run` and `elect`, for `--help`. */
 export const exitCodesHelp = `Exit codes:
   the command's own code, or 128 + N if signal N ended it
   64   wrong use          69   the store cannot be reached
@@ -66,7 +66,7 @@ export class UsageError extends Error {
   override readonly name = 'UsageError'
 }
 
-/** What a command was to leave behind could not be written. */
+/** A file that a command had to leave behind could not be written. */
 export class OutputError extends Error {
   override readonly name = 'OutputError'
 }

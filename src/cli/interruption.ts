@@ -1,32 +1,33 @@
 import type { Messages } from './output/messages.ts'
 import { signalExitCode } from './exit-codes.ts'
 
-const forwarded = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
+const endingSignals = ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGQUIT'] as const
 
-/** A signal by which somebody wants this process to end. */
-export type EndingSignal = (typeof forwarded)[number]
+/** A signal that asks this process to end. */
+export type EndingSignal = (typeof endingSignals)[number]
 
 const forwardedSignals = ['SIGUSR1', 'SIGUSR2'] as const
 
-/** A signal by which somebody tells a command something: to read its configuration again, say. */
+/** A signal for the supervised command alone, such as "read your configuration again". */
 export type ForwardedSignal = (typeof forwardedSignals)[number]
 
 /**
- * What people and supervisors tell this process by signals. Until a command runs, a signal aborts `signal`; then it is
- * the command's business, and `receiver` passes it on.
+ * The signals that users and supervisors send to this process. An ending signal goes to `receiver` if one is set (while a
+ * command runs); otherwise it aborts `signal`.
  */
 export class Interruption implements Disposable {
-  /** Set once, if the work is to be given up. */
+  /** The signal that aborted the work, if one did. */
   by: EndingSignal | undefined
-  /** Whether anybody has wanted this process to end, and be it that the command was told. */
+  /** Whether an ending signal has come, including one that `receiver` passed on. */
   isWanted = false
+  /** Takes ending signals instead of the abort. */
   receiver: ((signal: EndingSignal) => void) | undefined
-  /** Passes on what is for a command alone. Where none runs it is for nobody; Node would start a debugger, or end. */
+  /** Takes SIGUSR1 and SIGUSR2. Without a command they are ignored: by default Node starts a debugger, or ends. */
   forwarder: ((signal: ForwardedSignal) => void) | undefined
   readonly #controller = new AbortController()
 
   constructor() {
-    for (const name of forwarded) process.on(name, this.#onNotification)
+    for (const name of endingSignals) process.on(name, this.#onEndingSignal)
     for (const name of forwardedSignals) process.on(name, this.#passSignal)
   }
 
@@ -46,13 +47,13 @@ export class Interruption implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    for (const name of forwarded) process.off(name, this.#onNotification)
+    for (const name of endingSignals) process.off(name, this.#onEndingSignal)
     for (const name of forwardedSignals) process.off(name, this.#passSignal)
   }
 
   readonly #passSignal = (name: NodeJS.Signals): void => this.forwarder?.(name as ForwardedSignal)
 
-  readonly #onNotification = (name: NodeJS.Signals): void => {
+  readonly #onEndingSignal = (name: NodeJS.Signals): void => {
     this.isWanted = true
     if (this.receiver !== undefined) return this.receiver(name as EndingSignal)
     this.by ??= name as EndingSignal
@@ -60,7 +61,7 @@ export class Interruption implements Disposable {
   }
 }
 
-/** Does what a signal may interrupt. Then `untilThen` says how things stand, and the exit code names the signal. */
+/** Runs `work`. If a signal interrupts it, says `untilThen` and resolves to the exit code of the signal. */
 export async function interruptibly(
   messages: Messages,
   untilThen: string,

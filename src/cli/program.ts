@@ -5,7 +5,7 @@ import { standardErrorMessages } from './output/messages.ts'
 import { askAtTerminal } from './output/question.ts'
 import { standardOutput } from './output/standard-output.ts'
 
-/** The command that this process was started with, from its words to its exit code. */
+/** Runs the command line of this process, and ends the process with its exit code. */
 export async function runProgram(): Promise<void> {
   const messages = standardErrorMessages()
   const { print, finish } = standardOutput(messages)

@@ -12,19 +12,19 @@ import { checkFence, superseded } from './superseded.ts'
 /** The options of `fileGuard`. */
 export interface FileGuardOptions {
   /**
-   * How long to wait for another process that is just writing the file, before UNAVAILABLE (`busy`).
+   * How long to wait while another process is writing the file, before UNAVAILABLE (`busy`).
    *
    * @default '5s'
    */
-  readonly patience?: Duration | undefined
+  readonly busyTimeout?: Duration | undefined
 }
 
-const fileNames: OptionNames<FileGuardOptions> = { patience: true }
+const fileNames: OptionNames<FileGuardOptions> = { busyTimeout: true }
 
 /**
  * Keeps stale holders out of a file. The file is replaced as a whole, so that readers see the old content or the new.
- * Its fence lies beside it in `FILE.fence`, a small SQLite file: a file system cannot compare before it renames, but
- * SQLite's lock on that file, which the system takes back from a process that dies, makes the two one step.
+ * `FILE.fence`, a small SQLite file, keeps the fence. A file system cannot compare and rename in one step; SQLite's lock,
+ * which the system releases if the process dies, makes the two atomic.
  */
 export interface FileGuard {
   /**
@@ -32,7 +32,7 @@ export interface FileGuard {
    * replace the file any more. Throws LOST (`superseded`) if a later holder has been here.
    */
   raise(fence: number): Promise<void>
-  /** Replaces the content, on disk when it resolves. Throws LOST (`superseded`) if a later holder has written. */
+  /** Replaces the content, durably once it resolves. Throws LOST (`superseded`) if a later holder has written. */
   write(content: string | Uint8Array, fence: number): Promise<void>
 }
 
@@ -43,7 +43,7 @@ class FileFences implements FileGuard {
   constructor(file: string, options: FileGuardOptions = {}) {
     checkOptions(options, fileNames, 'fileGuard')
     this.#file = path.resolve(file)
-    this.#busyTimeoutMs = options.patience === undefined ? 5000 : durationMs(options.patience, 'patience')
+    this.#busyTimeoutMs = options.busyTimeout === undefined ? 5000 : durationMs(options.busyTimeout, 'busyTimeout')
   }
 
   async raise(fence: number): Promise<void> {
@@ -57,7 +57,7 @@ class FileFences implements FileGuard {
     try {
       await writeThrough(draft, content, await modeOf(this.#file))
       await this.#withFences(async (fences) => {
-        // The fence is on disk before the content: a crash in between must not leave content that a lower fence may replace.
+        // Write the fence first: a crash in between must not leave content that a lower fence may replace.
         await this.#retryWhileBusy(() => raise(fences, this.#file, fence))
         await this.#retryWhileBusy(() => replace(fences, this.#file, draft, fence))
       })
@@ -98,7 +98,7 @@ export function fileGuard(file: string, options?: FileGuardOptions): FileGuard {
   return new FileFences(file, options)
 }
 
-/** Who may read and write the file now; undefined if there is none. */
+/** The permissions of the file; undefined if it does not exist. */
 async function modeOf(file: string): Promise<number | undefined> {
   try {
     return (await stat(file)).mode & 0o777
@@ -122,7 +122,7 @@ async function writeThrough(file: string, content: string | Uint8Array, mode: nu
 function openFences(file: string): Database {
   const fences = openDatabase(file)
   try {
-    // Extra: the end of the journal is on disk too. Else a power cut could bring it back, and with it the fence before.
+    // `extra` also syncs the removal of the journal: after a power cut, a leftover journal would restore the old fence.
     fences.exec('pragma busy_timeout = 0; pragma synchronous = extra')
     fences.exec('create table if not exists fence (one integer primary key check (one = 1), seen integer not null)')
     return fences
@@ -133,18 +133,18 @@ function openFences(file: string): Database {
 }
 
 /**
- * Raises the fence that is kept, on disk when it returns, or finds it higher already. Most writes are not their holder's
- * first: they only read.
+ * Raises the stored fence, durably once it returns, or throws if it is higher. Most writes are not the first of their
+ * holder: those only read.
  */
 function raise(fences: Database, file: string, fence: number): void {
   if (seenBy(fences, file, fence) === fence) return
   const upsert = 'insert into fence values (1, ?) on conflict (one) do update set seen = max(seen, excluded.seen)'
   fences.command(upsert).run(fence)
-  // Another may have raised it higher between the two.
+  // Another holder may have raised it further between the read and the write.
   seenBy(fences, file, fence)
 }
 
-/** While SQLite's lock is held nobody else can look at the fence, let alone raise it. */
+/** Renames the draft under SQLite's write lock, so that nobody raises the fence meanwhile. */
 function replace(fences: Database, file: string, draft: string, fence: number): void {
   fences.exec('begin immediate')
   try {
@@ -156,13 +156,14 @@ function replace(fences: Database, file: string, draft: string, fence: number): 
   }
 }
 
+/** The stored fence. Throws if it is higher than `fence`. */
 function seenBy(fences: Database, file: string, fence: number): number {
   const seen = Number(fences.query('select seen from fence').get()?.['seen'] ?? 0)
   if (fence < seen) throw superseded(file, fence, seen)
   return seen
 }
 
-/** A rename is on disk once its directory is. Windows has no such thing as syncing one. */
+/** Makes a rename durable by syncing its directory. Windows cannot sync a directory. */
 function syncDirectory(directory: string): void {
   if (process.platform === 'win32') return
   const descriptor = openSync(directory, 'r')

@@ -3,7 +3,7 @@ import { checkFence, superseded } from './superseded.ts'
 /** The request header that carries a fence. */
 export const fenceHeader = 'If-Fence'
 
-/** The response header that tells a refusal by a guard from a 412 for another reason. @internal */
+/** The response header that marks a 412 as the refusal of a guard. @internal */
 export const refusedHeader = 'Fence-Refused'
 
 /** The part of a lease that a request needs. */
@@ -14,9 +14,8 @@ export interface Fenced {
 }
 
 /**
- *  * `fetch` for the holder of a lease: adds its fence, and gives up when the lease is lost. A GET raises the fence before it
- * reads. Rejects with LOST (`superseded`)
- * if the server has seen a later holder; every other answer is the caller's to judge.
+ * `fetch` for the holder of a lease: adds its fence, and aborts when the lease is lost. A GET raises the fence before it
+ * reads. Rejects with LOST (`superseded`) if the server has seen a later holder; resolves to every other response.
  *
  * @example
  * ```ts
@@ -31,12 +30,12 @@ export async function fencedFetch(lease: Fenced, input: string | URL, init: Requ
   const signals = [lease.signal, init.signal].filter((signal) => signal != null)
   const response = await fetch(input, { ...init, headers, signal: AbortSignal.any(signals) })
   if (response.status !== 412 || response.headers.get(refusedHeader) !== 'superseded') return response
-  // The connection is free for the next request only once the answer has been read.
+  // Free the connection for the next request: an unread body would keep it.
   await response.body?.cancel()
   throw superseded(String(input), lease.fence)
 }
 
-/** The fence of a request header; undefined if it is missing or no fence. @internal */
+/** The fence in a request header; undefined if it is missing or malformed. @internal */
 export function readFence(header: string | readonly string[] | undefined): number | undefined {
   if (typeof header !== 'string' || !/^[1-9]\d{0,15}$/.test(header)) return undefined
   const fence = Number(header)

@@ -8,15 +8,15 @@ import { isSuperseded } from './superseded.ts'
 /** The options of `httpGuard`. */
 export interface HttpGuardOptions<Request extends IncomingMessage = IncomingMessage> {
   /**
-   * What a request writes; one fence is kept for each.
+   * The resource that a request writes; each has its own fence.
    *
    * @default the path of its URL
    */
   readonly resource?: ((request: Request) => string) | undefined
   /**
-   * What keeps the fences.
+   * The guard that keeps the fences.
    *
-   * @default a new one, which forgets with the process
+   * @default a new `memoryGuard`, which lasts as long as the process
    */
   readonly guard?: MemoryGuard | undefined
   /**
@@ -36,15 +36,14 @@ export type Middleware<Request extends IncomingMessage = IncomingMessage> = (
   next: () => unknown,
 ) => void
 
-/** Requests with these methods write nothing and need no fence. One that has a fence raises it before it reads. */
+/** Methods that write nothing and so need no fence. Such a request with a fence raises it before it reads. */
 const safeMethods = new Set(['GET', 'HEAD', 'OPTIONS', 'TRACE'])
 
 /**
- *  * Refuses writes of stale holders. A request carries its fence as `If-Fence: 118`. Answers 412 (Precondition Failed) if a
- * higher fence has been seen, 428 (Precondition Required) if there is none, 400 if it is no number. A read that carries one
- * raises it: no earlier holder can write any more what has been read. Requests for one
- * resource run one after another, each until its response is closed and the promise of `next`, if it gives one, has
- * settled: none is overtaken on the way.
+ * Refuses writes of stale holders. A request carries its fence as `If-Fence: 118`. Answers 412 (Precondition Failed) if a
+ * higher fence has been seen, 428 (Precondition Required) without a fence, 400 if the fence is malformed. A read with a
+ * fence raises it: no earlier holder can write the resource any more. Requests for one resource run one after another: each
+ * ends when its response is closed and the promise of `next`, if it returns one, has settled.
  *
  * @example
  * ```ts
@@ -78,14 +77,14 @@ export function httpGuard<Request extends IncomingMessage = IncomingMessage>(
   }
 }
 
-/** Calls the handler, and resolves when its response is closed and its work is over. */
+/** Calls the handler, and resolves once its response is closed and its promise has settled. */
 async function untilDone(response: ServerResponse, next: () => unknown): Promise<void> {
-  // Gone while it waited for its turn: nobody would hear of what it wrote.
+  // The client hung up while its request was queued: do not write, nobody would read the response.
   if (response.closed) return
   const closed = new Promise<void>((resolve) => {
     response.once('close', resolve)
   })
-  // A client that hangs up closes the response, but the handler may be writing still.
+  // A client that hangs up closes the response, but the handler may still be writing.
   await Promise.all([closed, next()])
 }
 

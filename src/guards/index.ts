@@ -1,6 +1,6 @@
 /**
- * Fence guards: for the thing a lock protects, so that a write of a holder that has been replaced is refused. An equal
- * fence passes, a lower one is refused with LOST and reason `superseded`.
+ * Fence guards, for the resource that a lock protects: they refuse the writes of a holder that has been replaced. An equal
+ * or higher fence passes, a lower one is refused with LOST and reason `superseded`.
  */
 export { memoryGuard, type MemoryGuard } from './memory.ts'
 export { rangeGuard, type RangeGuard } from './range.ts'

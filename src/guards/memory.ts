@@ -1,32 +1,32 @@
 import { checkFence, superseded } from './superseded.ts'
 
 /**
- * Keeps stale holders out of things in this process. It remembers one number a resource, and only as long as the process
- * lives: what outlives the process needs a guard that does too.
+ * Keeps stale holders out of resources in this process. It keeps one number for each resource, in memory: a resource that
+ * outlives the process needs a guard that does, too.
  */
 export interface MemoryGuard {
   /**
-   * Throws LOST (`superseded`) if a higher fence has been seen. What it lets in must be written before anything else can
-   * run: in the same synchronous step. For a write that takes longer use {@link write}.
+   * Throws LOST (`superseded`) if a higher fence has been seen. Write in the same synchronous step, before any other code
+   * can run. For an asynchronous write use {@link write}.
    */
   check(resource: string, fence: number): void
   /**
-   * Raises the fence before a read whose result is to be written back: once it resolves, no earlier holder can write any
-   * more, and none is writing. Rejects with LOST (`superseded`) if a higher fence has been seen.
+   * Raises the fence before a read whose result is to be written back: once it resolves, no earlier holder is writing or
+   * can write any more. Rejects with LOST (`superseded`) if a higher fence has been seen.
    */
   raise(resource: string, fence: number): Promise<void>
   /**
-   * Runs a write that takes time. Writes of one resource run one after another, and each fence is checked when its turn
-   * comes: a newer holder's write can so never be overtaken by one that had been let in before it.
+   * Runs an asynchronous write. Writes of one resource run one after another, and each fence is checked when its turn comes:
+   * an earlier holder's write never lands after a later holder's.
    */
   write<Result>(resource: string, fence: number, write: () => Result | Promise<Result>): Promise<Result>
-  /** For a resource that is gone for good: from now on every fence passes. */
+  /** Drops the fence of a resource that no longer exists: from now on every fence passes. */
   forget(resource: string): void
 }
 
 class MemoryFences implements MemoryGuard {
   readonly #seen = new Map<string, number>()
-  /** The end of the last write of each resource that has one under way. */
+  /** By resource: settles when the last queued write has ended. */
   readonly #turns = new Map<string, Promise<void>>()
 
   check(resource: string, fence: number): void {
@@ -59,7 +59,7 @@ class MemoryFences implements MemoryGuard {
 }
 
 /**
- * A guard for things in this process.
+ * A guard for resources in this process.
  *
  * @example
  * ```ts

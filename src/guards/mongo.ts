@@ -5,7 +5,7 @@ import { checkFence, superseded } from './superseded.ts'
 /** The options of `mongoGuard`. */
 export interface MongoGuardOptions {
   /**
-   * The field that keeps the fence; a dotted path if it lies deeper.
+   * The field that keeps the fence; a dotted path for a nested one.
    *
    * @default 'fence'
    */
@@ -14,7 +14,7 @@ export interface MongoGuardOptions {
 
 const mongoNames: OptionNames<MongoGuardOptions> = { field: true }
 
-/** What the driver gives: of `updateOne`, `replaceOne`, `deleteOne`, or of `findOneAndUpdate` (the document, or null). */
+/** The result of `updateOne`, `replaceOne`, `deleteOne` or `findOneAndUpdate` (the document, or null). */
 export type MongoResult =
   | { readonly matchedCount: number; readonly upsertedCount?: number }
   | { readonly deletedCount: number }
@@ -25,20 +25,20 @@ export type MongoResult =
 export type MongoUpdate = Readonly<Record<`$${string}`, Readonly<Record<string, unknown>>>>
 
 /**
- * Keeps stale holders out of documents. The fence lies in a field of the document itself, so that one update checks it,
- * raises it and writes: nothing can come in between.
+ * Keeps stale holders out of documents. The fence is a field of the document itself, so that one update checks it, raises
+ * it and writes, atomically.
  */
 export interface MongoGuard {
-  /** Your filter, and that no later holder has written. A document without a fence passes. */
+  /** Your filter, and the condition that no later holder has written. A document without a fence passes. */
   filter<Filter extends object>(filter: Filter, fence: number): { $and: [Filter, Record<string, unknown>] }
-  /** Your update, and the fence in its `$set`. */
+  /** Your update, with the fence added to its `$set`. */
   update<Update extends MongoUpdate>(update: Update, fence: number): Update & { $set: Record<string, unknown> }
   /**
-   * An update that raises the fence and writes nothing else. With `findOneAndUpdate` it reads in the same step: no earlier
-   * holder can write the document any more. Pass what that gives to {@link check}.
+   * An update that only raises the fence. With `findOneAndUpdate` it also reads, in the same step: no earlier holder can
+   * write the document any more. Pass the result to {@link check}.
    */
   raise(fence: number): { $set: Record<string, unknown> }
-  /** Throws LOST (`superseded`) if nothing was written: a later holder has, or the document is not there. */
+  /** Throws LOST (`superseded`) if nothing was written: a later holder has written, or there is no document. */
   check(result: MongoResult, resource: string, fence: number): void
 }
 
@@ -49,7 +49,7 @@ class MongoFences implements MongoGuard {
     checkOptions(options, mongoNames, 'mongoGuard')
     const { field = 'fence' } = options
     if (typeof field !== 'string' || field === '' || field.startsWith('$') || field.includes('\0')) {
-      throw new LeaseholdError('INVALID', `${JSON.stringify(field)} is no name of a field.`)
+      throw new LeaseholdError('INVALID', `${JSON.stringify(field)} is not a field name.`)
     }
     this.#field = field
   }
@@ -60,7 +60,10 @@ class MongoFences implements MongoGuard {
 
   update<Update extends MongoUpdate>(update: Update, fence: number): Update & { $set: Record<string, unknown> } {
     if (Array.isArray(update)) {
-      throw new LeaseholdError('INVALID', 'A pipeline cannot be added to. Give an update with operators.')
+      throw new LeaseholdError(
+        'INVALID',
+        'The guard cannot add its fence to a pipeline. Pass an update with operators.',
+      )
     }
     return { ...update, $set: { ...update['$set'], [this.#field]: checkFence(fence) } }
   }
@@ -96,9 +99,10 @@ export function mongoGuard(options?: MongoGuardOptions): MongoGuard {
 
 function written(result: MongoResult): number {
   if (result === null) return 0
-  if (typeof result !== 'object') throw new LeaseholdError('INVALID', 'Give what the driver gave for the update.')
+  if (typeof result !== 'object')
+    throw new LeaseholdError('INVALID', 'Pass the result of the update as the driver returned it.')
   const { matchedCount, upsertedCount, deletedCount, value, ok } = result as Readonly<Record<string, unknown>>
-  // An unacknowledged write (`w: 0`) has no counts: nobody can say whether it was refused.
+  // An unacknowledged write (`w: 0`) has no counts, so the guard cannot tell whether it was refused.
   if ('acknowledged' in result && result.acknowledged === false) {
     throw new LeaseholdError(
       'INVALID',

@@ -2,29 +2,29 @@ import type { Range } from '../core/contract/driver.ts'
 import { LeaseholdError } from '../core/errors.ts'
 import { checkFence, superseded } from './superseded.ts'
 
-/** Bytes written last under one fence. */
+/** A stretch of bytes whose last write had the same fence. */
 interface Stretch extends Range {
   readonly fence: number
 }
 
 /**
- * Keeps stale holders of byte ranges out of things in this process. Leases on ranges that do not overlap are held at
- * once and share one count of fences, so one number for all would refuse writes that harm nobody: each byte has its own.
+ * Keeps stale holders of byte ranges out of resources in this process. Leases on disjoint ranges are held at once and take
+ * their fences from one counter, so one fence per resource would refuse harmless writes: each byte has its own.
  */
 export interface RangeGuard {
   /**
-   * Raises the fence of a range before a read whose result is to be written back: no earlier holder can write any byte of it
-   * any more. Throws LOST (`superseded`) if a higher fence has been seen on one.
+   * Raises the fence of a range before a read whose result is to be written back: no earlier holder can write any of its
+   * bytes any more. Throws LOST (`superseded`) if a higher fence has been seen on any of them.
    */
   raise(resource: string, range: Range, fence: number): void
   /** Throws LOST (`superseded`) if a higher fence has been seen on any byte of the range. See `MemoryGuard.check`. */
   check(resource: string, range: Range, fence: number): void
-  /** For a resource that is gone for good: from now on every fence passes. */
+  /** Drops the fences of a resource that no longer exists: from now on every fence passes. */
   forget(resource: string): void
 }
 
 class RangeFences implements RangeGuard {
-  /** In the order of their bytes. Those that touch have different fences: a file written piece by piece is one stretch. */
+  /** By resource, in byte order. Adjacent stretches with the same fence are joined. */
   readonly #written = new Map<string, Stretch[]>()
 
   raise(resource: string, range: Range, fence: number): void {
@@ -47,7 +47,7 @@ class RangeFences implements RangeGuard {
     }
     if (checkFence(fence) < seen) throw superseded(`${resource} [${start}, ${end})`, fence, seen)
     let written: Stretch = { start, end, fence }
-    for (const each of rest) if (each.fence === fence) written = around(written, each)
+    for (const each of rest) if (each.fence === fence) written = joined(written, each)
     const others = rest.filter((each) => each.fence !== fence)
     const before = others.filter((each) => each.end <= start)
     stretches.splice(from, to - from, ...before, written, ...others.slice(before.length))
@@ -60,7 +60,7 @@ class RangeFences implements RangeGuard {
 }
 
 /**
- * A guard for byte ranges of things in this process.
+ * A guard for byte ranges of resources in this process.
  *
  * @example
  * ```ts
@@ -76,7 +76,7 @@ export function rangeGuard(): RangeGuard {
   return new RangeFences()
 }
 
-/** The place of the first stretch that ends at this byte or after it. */
+/** The index of the first stretch that ends at this byte or after it (binary search). */
 function firstEndingAt(stretches: readonly Stretch[], byte: number): number {
   let [least, most] = [0, stretches.length]
   while (least < most) {
@@ -87,12 +87,12 @@ function firstEndingAt(stretches: readonly Stretch[], byte: number): number {
   return least
 }
 
-/** Two that touch, as one. */
-function around(one: Stretch, other: Stretch): Stretch {
-  return { ...one, start: Math.min(one.start, other.start), end: Math.max(one.end, other.end) }
+/** Joins two adjacent stretches. */
+function joined(left: Stretch, right: Stretch): Stretch {
+  return { ...left, start: Math.min(left.start, right.start), end: Math.max(left.end, right.end) }
 }
 
-/** What is left of a stretch on either side of a range. */
+/** The parts of a stretch before and after a range. */
 function without(stretch: Stretch, { start, end }: Range): Stretch[] {
   const left = { ...stretch, end: Math.min(stretch.end, start) }
   const right = { ...stretch, start: Math.max(stretch.start, end) }

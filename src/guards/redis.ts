@@ -3,13 +3,13 @@ import { checkOptions, type OptionNames } from '../core/contract/option-names.ts
 import script from './fenced-command.lua.generated.ts'
 import { checkFence, superseded } from './superseded.ts'
 
-/** What is used of an ioredis client (also of its Cluster). */
+/** The part of an ioredis client, or of its Cluster, that the guard uses. */
 export interface IoredisClient {
   eval(script: string, keyCount: number, ...keysAndArguments: string[]): Promise<unknown>
   defineCommand(name: string, definition: { lua: string }): void
 }
 
-/** What is used of a node-redis client (also of its cluster). */
+/** The part of a node-redis client, or of its cluster, that the guard uses. */
 export interface NodeRedisClient {
   eval(script: string, options: { keys: string[]; arguments: string[] }): Promise<unknown>
 }
@@ -17,7 +17,7 @@ export interface NodeRedisClient {
 /** The options of `redisGuard`. */
 export interface RedisGuardOptions {
   /**
-   * Where the fence of a key is kept. It must never expire while a stale holder may be about.
+   * The key that keeps the fence of a key. It must not expire while a stale holder may still write.
    *
    * @default `{key}:fence`, in the same slot of a cluster
    */
@@ -26,7 +26,7 @@ export interface RedisGuardOptions {
 
 const redisNames: OptionNames<RedisGuardOptions> = { fenceKey: true }
 
-/** Keeps stale holders out of Redis keys: one script checks the fence and runs the command, nothing can come in between. */
+/** Keeps stale holders out of Redis keys: one script checks the fence and runs the command, atomically. */
 export interface RedisGuard {
   /**
    * Raises the fence of a key before a read whose result is to be written back: no earlier holder can write it any more.
@@ -73,7 +73,7 @@ class RedisFences implements RedisGuard {
     const [done, reply] = Array.isArray(answer) ? (answer as unknown[]) : []
     if (done === 1) return reply
     if (done === 0) throw superseded(key, fence, Number(reply))
-    throw new LeaseholdError('INVALID', 'Redis answered the guard in a form it does not know.')
+    throw new LeaseholdError('INVALID', 'Redis sent a reply that the guard does not understand.')
   }
 }
 
@@ -93,7 +93,7 @@ export function redisGuard(client: IoredisClient | NodeRedisClient, options?: Re
   return new RedisFences(client, options)
 }
 
-/** A key with a hash tag shares its slot with all keys of that tag; one without is made the tag. */
+/** The default fence key, in the slot of its key: a key without a hash tag becomes the tag. */
 function fenceKeyOf(key: string): string {
   return /\{[^}]+\}/.test(key) ? `${key}:fence` : `{${key}}:fence`
 }

@@ -3,7 +3,7 @@ import { checkOptions, type OptionNames } from '../core/contract/option-names.ts
 import { affectedRows, type WriteResult } from './affected-rows.ts'
 import { checkFence, superseded } from './superseded.ts'
 
-/** How a database quotes names and marks the place of a value. */
+/** The SQL dialect: how to quote names and write placeholders. */
 export type SqlDialect = 'postgres' | 'sqlite' | 'mysql'
 
 /** The options of `sqlGuard`. */
@@ -24,41 +24,42 @@ export interface SqlPiece {
   readonly values: unknown[]
 }
 
-/** One row, and the fence of whoever is about to read or write it. */
+/** A row, and the fence of the holder that is about to read or write it. */
 export interface SqlRow {
   readonly table: string | readonly string[]
-  /** The columns that name the row: all must be equal. */
+  /** The values that identify the row, by column. */
   readonly where: Readonly<Record<string, unknown>>
   readonly fence: number
 }
 
+/** A guarded update of one row. */
 export interface SqlUpdate extends SqlRow {
   /** The new values, by column. */
   readonly set: Readonly<Record<string, unknown>>
 }
 
 /**
- * Keeps stale holders out of rows. The fence lies in a column of the row itself, so that one UPDATE checks it, raises it
- * and writes: nothing can come in between.
+ * Keeps stale holders out of rows. The fence is a column of the row itself, so that one UPDATE checks it, raises it and
+ * writes, atomically.
  */
 export interface SqlGuard {
   /**
-   * An UPDATE that raises the fence of one row and writes nothing else. Run it before a read whose result is to be written
-   * back, and pass what it gives to {@link check}: no earlier holder can write the row any more.
+   * An UPDATE that only raises the fence of one row. Run it before a read whose result is to be written back, and pass its
+   * result to {@link check}: no earlier holder can write the row any more.
    */
   raise(row: SqlRow): SqlPiece
-  /** A whole UPDATE of one row. Pass what running it gives to {@link check}. */
+  /** A whole UPDATE of one row. Pass its result to {@link check}. */
   update(update: SqlUpdate): SqlPiece
   /** For an UPDATE of your own: `fence = $2`, where 2 is the `position` of its value among all values. */
   set(fence: number, position: number): SqlPiece
   /** For an UPDATE or DELETE of your own: the condition under which this fence may write the row. */
   where(fence: number, position: number): SqlPiece
   /**
-   * Throws LOST (`superseded`) if the statement wrote no row: a later holder has, or the row is not there. `result` is what
-   * your client gave, or the number of rows.
+   * Throws LOST (`superseded`) if the statement wrote no row: a later holder has written, or there is no such row. `result`
+   * is the result of your client, or the number of rows.
    */
   check(result: WriteResult, resource: string, fence: number): void
-  /** A name as this database reads it, whatever is in it. */
+  /** Quotes a name for this dialect, whatever characters it has. */
   quote(name: string): string
 }
 
@@ -81,7 +82,7 @@ class SqlStatements implements SqlGuard {
 
   update({ table, set, where, fence }: SqlUpdate): SqlPiece {
     const rows = Object.entries(where)
-    if (rows.length === 0) throw new LeaseholdError('INVALID', 'A guarded UPDATE must name its row. Give a where.')
+    if (rows.length === 0) throw new LeaseholdError('INVALID', 'A guarded UPDATE must identify its row. Pass `where`.')
     const values: unknown[] = []
     const assign = ([name, value]: [string, unknown]): string =>
       `${this.quote(name)} = ${this.#placeholder(values.push(value))}`
@@ -108,7 +109,7 @@ class SqlStatements implements SqlGuard {
 
   quote(name: string): string {
     if (typeof name !== 'string' || name === '' || name.includes('\0')) {
-      throw new LeaseholdError('INVALID', `${JSON.stringify(name)} is no name of a table or column.`)
+      throw new LeaseholdError('INVALID', `${JSON.stringify(name)} is not a name of a table or column.`)
     }
     const mark = quotes[this.#dialect]
     return `${mark}${name.replaceAll(mark, mark + mark)}${mark}`
@@ -117,7 +118,7 @@ class SqlStatements implements SqlGuard {
   #placeholder(position: number): string {
     if (this.#dialect !== 'postgres') return '?'
     if (Number.isSafeInteger(position) && position > 0) return `$${position}`
-    throw new LeaseholdError('INVALID', `${String(position)} is no position of a value: they count from 1.`)
+    throw new LeaseholdError('INVALID', `${String(position)} is not a position of a value. Positions count from 1.`)
   }
 
   #piece(piece: SqlPiece, values: unknown[]): string {

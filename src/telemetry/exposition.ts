@@ -1,12 +1,12 @@
 import { LeaseholdError } from '../core/errors.ts'
 
-/** What an answer in this format says of itself: the text format of Prometheus, version 0.0.4. */
+/** The `Content-Type` of the text format of Prometheus, version 0.0.4. */
 export const contentType = 'text/plain; version=0.0.4; charset=utf-8'
 
-/** Names of labels with their values. */
+/** Label values by name. */
 export type Labels = Readonly<Record<string, string>>
 
-/** One number of a family. */
+/** One value of a family. */
 export interface Sample {
   readonly labels: Labels
   readonly value: number
@@ -15,30 +15,30 @@ export interface Sample {
 /** One histogram of a family. */
 export interface Distribution {
   readonly labels: Labels
-  /** How many were at most `le`, by rising `le`. The bucket without an end is added. */
+  /** The number of values up to `le`, by rising `le`, without the bucket for +Inf. */
   readonly buckets: readonly { readonly le: number; readonly count: number }[]
   readonly sum: number
   readonly count: number
 }
 
 interface Heading {
-  /** As it is published: a counter's ends in `_total` by convention. */
+  /** The published name; that of a counter ends in `_total` by convention. */
   readonly name: string
   readonly help: string
 }
 
-/** Everything that is published under one name. */
+/** A metric family: everything published under one name. */
 export type Family =
   | (Heading & { readonly type: 'counter' | 'gauge'; readonly samples: readonly Sample[] })
   | (Heading & { readonly type: 'histogram'; readonly samples: readonly Distribution[] })
 
 const metricForm = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/
-// Two underscores in front are Prometheus's own.
+// Prometheus reserves names that begin with two underscores.
 const labelForm = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/
 
 /**
- * The text that Prometheus reads. Families of one name, as two clients have them, are written as one. A name that
- * Prometheus would not take is INVALID; a label's value may be any text.
+ * Writes families in the text format of Prometheus. Joins families of the same name, as from two clients. Throws INVALID for
+ * a name that Prometheus does not allow; the value of a label may be any text.
  */
 export function exposition(families: Iterable<Family>): string {
   const groups = new Map<string, Family[]>()
@@ -46,12 +46,12 @@ export function exposition(families: Iterable<Family>): string {
     const first = groups.get(checkMetricName(family.name))?.[0]
     if (first === undefined) groups.set(family.name, [family])
     else if (first.type === family.type) groups.get(family.name)?.push(family)
-    else throw invalid(`${family.name} is a ${first.type} and a ${family.type}. Give one of the two another name`)
+    else throw invalid(`${family.name} is both a ${first.type} and a ${family.type}. Rename one of them`)
   }
   return [...groups.values()].map(groupText).join('')
 }
 
-/** Throws INVALID unless Prometheus takes the names, and the values are text. @internal */
+/** Throws INVALID if Prometheus does not allow a name, or if a value is not text. @internal */
 export function checkLabels(labels: Labels): Labels {
   for (const [name, value] of Object.entries(labels)) {
     if (!labelForm.test(name))
@@ -81,7 +81,7 @@ function groupText(group: readonly Family[]): string {
 }
 
 function distributionLines(name: string, { labels, buckets, sum, count }: Distribution): string[] {
-  if ('le' in labels) throw invalid(`A histogram keeps the label "le" for itself. Call that of ${name} something else`)
+  if ('le' in labels) throw invalid(`A histogram reserves the label "le". Rename that of ${name}`)
   const all = [...buckets, { le: Infinity, count }]
   return [
     ...all.map((bucket) => sampleLine(`${name}_bucket`, { ...labels, le: numberText(bucket.le) }, bucket.count)),
@@ -99,17 +99,17 @@ function quotable(text: string): string {
   return escaped(text).replaceAll('"', '\\"')
 }
 
-/** Half a surrogate pair has no form in UTF-8: it is replaced, as everywhere. */
+/** Escapes a text. A lone surrogate, which UTF-8 cannot encode, becomes U+FFFD. */
 function escaped(text: string): string {
   return text.toWellFormed().replaceAll('\\', '\\\\').replaceAll('\n', '\\n')
 }
 
 function numberText(value: number): string {
-  if (typeof value !== 'number') throw invalid(`A metric is a number, not ${String(value)}`)
+  if (typeof value !== 'number') throw invalid(`A metric must be a number, not ${String(value)}`)
   if (value === Infinity) return '+Inf'
   return value === -Infinity ? '-Inf' : String(value)
 }
 
-function invalid(what: string): LeaseholdError {
-  return new LeaseholdError('INVALID', `${what}.`)
+function invalid(message: string): LeaseholdError {
+  return new LeaseholdError('INVALID', `${message}.`)
 }

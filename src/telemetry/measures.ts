@@ -1,21 +1,21 @@
 import type { ErrorCode } from '../core/errors.ts'
 import type { EventName, LockEvents } from '../api/client/events.ts'
 
-/** Something that is measured: Prometheus and OpenTelemetry call it by the same words, each in its own spelling. */
+/** A metric. Prometheus and OpenTelemetry publish it under the same name, each in its own spelling. */
 export interface Measure {
   readonly name: string
   readonly help: string
-  /** For OpenTelemetry, as UCUM writes it. */
+  /** The unit for OpenTelemetry, in UCUM notation. */
   readonly unit: string
 }
 
-/** An event that is counted. Those that end a wait or a hold tell how long it was. */
+/** A counted event. An event that ends a wait or a hold is also timed. */
 export interface CountedEvent extends Measure {
   readonly event: Exclude<EventName, 'waiting'>
   readonly ends?: 'wait' | 'hold'
 }
 
-/** All that are counted, in the order they are published. */
+/** All counted events, in the order of publication. */
 export const countedEvents: readonly CountedEvent[] = [
   { event: 'acquired', ends: 'wait', name: 'acquired', help: 'Leases granted.', unit: '{lease}' },
   { event: 'released', ends: 'hold', name: 'released', help: 'Leases released by their holder.', unit: '{lease}' },
@@ -30,13 +30,19 @@ export const countedEvents: readonly CountedEvent[] = [
   {
     event: 'stale',
     name: 'stale',
-    help: 'Of the takeovers, those from a holder that had fallen silent.',
+    help: 'Takeovers from a stale holder: silent or dead.',
     unit: '{lease}',
   },
   { event: 'contention', name: 'contentions', help: 'Acquisitions that found the lock held.', unit: '{acquisition}' },
   { event: 'jeopardy', name: 'jeopardy', help: 'Leases that were not renewed in good time.', unit: '{lease}' },
   { event: 'leaving', name: 'leaving', help: 'Leases whose holder was asked to leave.', unit: '{lease}' },
-  { event: 'lost', ends: 'hold', name: 'lost', help: 'Leases that ended while they were wanted.', unit: '{lease}' },
+  {
+    event: 'lost',
+    ends: 'hold',
+    name: 'lost',
+    help: 'Leases that ended before their holder released them.',
+    unit: '{lease}',
+  },
   { event: 'passed-on', ends: 'hold', name: 'passed_on', help: 'Leases converted or handed off.', unit: '{lease}' },
   {
     event: 'failed',
@@ -50,7 +56,7 @@ export const countedEvents: readonly CountedEvent[] = [
 /** The codes an acquisition usually fails with. */
 export const usualFailures: readonly ErrorCode[] = ['TIMEOUT', 'HELD', 'ABORTED', 'DEADLOCK', 'UNAVAILABLE']
 
-/** What is timed, in seconds, with the bounds of its histogram by default. The outcome is the event. */
+/** The timed spans, in seconds, with the default bounds of their histograms. The outcome is the event. */
 export const timings: Readonly<Record<'wait' | 'hold', Measure & { readonly buckets: readonly number[] }>> = {
   wait: {
     name: 'wait',
@@ -66,25 +72,25 @@ export const timings: Readonly<Record<'wait' | 'hold', Measure & { readonly buck
   },
 }
 
-/** How long the wait or the hold was that an event has ended; undefined if it has ended none. */
+/** The length of the wait or the hold that an event has ended; undefined if it ends none. */
 export function secondsOf(event: LockEvents[EventName]): number | undefined {
   if ('waitMs' in event) return event.waitMs / 1000
   return 'heldMs' in event ? event.heldMs / 1000 : undefined
 }
 
-/** What is read when somebody looks. */
+/** The gauges: read whenever metrics are collected. */
 export const gauges = {
   leasesHeld: { name: 'leases_held', help: 'Leases this client holds.', unit: '{lease}' },
   heartbeats: { name: 'heartbeats', help: 'Leases of this client that renew by themselves.', unit: '{lease}' },
   pending: { name: 'acquisitions_pending', help: 'Acquisitions of this client under way.', unit: '{acquisition}' },
   remaining: {
     name: 'lease_remaining',
-    help: 'Time left of the lease of this client that is nearest its end. None if it holds none.',
+    help: 'Time left of the lease of this client that expires first. No value without a lease.',
     unit: 's',
   },
   locks: {
     name: 'locks',
-    help: 'Locks of the namespace held by a lease (active) or by one that is over (stale). The first 10000 count.',
+    help: 'Locks of the namespace with a live lease (active) or an expired one (stale), among the first 10000.',
     unit: '{lock}',
   },
   up: { name: 'up', help: 'Whether the store could be listed just now.', unit: '1' },

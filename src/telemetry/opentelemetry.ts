@@ -7,14 +7,14 @@ import { Spans, type SpansOptions } from './opentelemetry/spans.ts'
 
 export type { InstrumentsOptions } from './opentelemetry/instruments.ts'
 export type * from './opentelemetry/interface.ts'
-export type { StoreOptions } from './readings.ts'
+export type { StoreReadingOptions } from './readings.ts'
 export type { SpansOptions } from './opentelemetry/spans.ts'
 
-/** What `openTelemetry` tells, to whom and how. */
+/** The options of `openTelemetry`. */
 export interface OpenTelemetryOptions<Context = unknown> extends InstrumentsOptions, SpansOptions<Context> {
-  /** Of `metrics.getMeter('leasehold')`, for counters, histograms and gauges. */
+  /** The meter for counters, histograms and gauges: `metrics.getMeter('leasehold')`. */
   readonly meter?: Meter | undefined
-  /** Of `trace.getTracer('leasehold')`, for spans. */
+  /** The tracer for spans: `trace.getTracer('leasehold')`. */
   readonly tracer?: Tracer<Context> | undefined
 }
 
@@ -28,8 +28,8 @@ const openTelemetryNames: OptionNames<OpenTelemetryOptions> = {
 }
 
 /**
- *  * Tells OpenTelemetry what `locks`, which stay yours to close, do from now on until it is disposed of. What a meter or a
- * tracer throws meanwhile goes to the logger of `locks` and reaches no lock.
+ * Reports the events of `locks` to OpenTelemetry from now on until it is disposed of. Does not close `locks`. An error of
+ * the meter or the tracer goes to the logger of `locks` and affects no lock.
  *
  * @example
  * ```ts

@@ -4,17 +4,17 @@ import { internalsOf } from '../api/client/locks-internals.ts'
 import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
 import { contentType, exposition, type Family, type Labels } from './exposition.ts'
 import { gauges, type Measure } from './measures.ts'
-import { readClient, StoreReader, type StoreOptions } from './readings.ts'
-import { givenLabels, ownLabels, Tallies, type TallyOptions } from './prometheus/tallies.ts'
+import { readClient, StoreReader, type StoreReadingOptions } from './readings.ts'
+import { givenLabels, ownLabels, MetricCounters, type MetricCounterOptions } from './prometheus/metric-counters.ts'
 
 export { contentType, exposition } from './exposition.ts'
 export type { Distribution, Family, Labels, Sample } from './exposition.ts'
-export type { StoreOptions } from './readings.ts'
-export type { TallyOptions } from './prometheus/tallies.ts'
+export type { StoreReadingOptions } from './readings.ts'
+export type { MetricCounterOptions } from './prometheus/metric-counters.ts'
 
-/** What `prometheus` can be told; nothing need be. */
-export interface PrometheusOptions extends TallyOptions, StoreOptions {
-  /** Labels of everything, to tell apart clients of one process and one namespace. */
+/** The options of `prometheus`. */
+export interface PrometheusOptions extends MetricCounterOptions, StoreReadingOptions {
+  /** Labels of every metric, to distinguish clients of one process and namespace. */
   readonly commonLabels?: Labels | undefined
 }
 
@@ -27,18 +27,18 @@ const prometheusNames: OptionNames<PrometheusOptions> = {
 }
 const bucketNames: OptionNames<NonNullable<PrometheusOptions['buckets']>> = { wait: true, hold: true }
 
-/** What one client counts, for Prometheus to scrape. */
+/** The metrics of one client, for Prometheus to scrape. */
 export interface Prometheus extends Disposable {
-  /** The `Content-Type` to answer with. */
+  /** The `Content-Type` of the response. */
   readonly contentType: string
-  /** All metrics now. Does not reject when the store is down: `leasehold_up` says so. */
+  /** The current metrics. Does not reject if the store is down: `leasehold_up` is then 0. */
   text(): Promise<string>
-  /** The same before it is text, for an `exposition` of several clients. */
+  /** The current metrics as data, to combine several clients with `exposition`. */
   families(): Promise<Family[]>
 }
 
 /**
- * Listens to `locks`, which stay yours to close, and counts from now on until it is disposed of.
+ * Counts the events of `locks` from now on until it is disposed of. Does not close `locks`.
  *
  * @example
  * ```ts
@@ -65,13 +65,13 @@ class Metrics implements Prometheus {
   readonly #client: Client
   readonly #common: Labels
   readonly #store: StoreReader | undefined
-  readonly #tallies: Tallies
+  readonly #counters: MetricCounters
 
   constructor(locks: Locks, options: PrometheusOptions) {
     this.#client = internalsOf(locks, 'prometheus').client
     this.#common = { namespace: locks.namespace, ...givenLabels(options.commonLabels ?? {}, ownLabels) }
     this.#store = options.store === false ? undefined : new StoreReader(locks, options.storeWithin)
-    this.#tallies = new Tallies(locks, this.#common, options)
+    this.#counters = new MetricCounters(locks, this.#common, options)
   }
 
   async text(): Promise<string> {
@@ -80,13 +80,13 @@ class Metrics implements Prometheus {
 
   async families(): Promise<Family[]> {
     const ofStore = await this.#readStore()
-    // Before the counters: a lease that turns out to be over is counted as lost.
+    // Read the client before the counters: reading may detect an expired lease, which counts as lost.
     const ofClient = this.#readClient()
-    return [...this.#tallies.families(), ...ofClient, ...ofStore]
+    return [...this.#counters.families(), ...ofClient, ...ofStore]
   }
 
   [Symbol.dispose](): void {
-    this.#tallies[Symbol.dispose]()
+    this.#counters[Symbol.dispose]()
   }
 
   #readClient(): Family[] {

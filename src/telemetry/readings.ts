@@ -6,16 +6,16 @@ import type { Statistics } from '../api/operators/statistics.ts'
 import { settledWithin } from '../core/time/bounded.ts'
 import { positiveMs, type Duration } from '../core/time/duration.ts'
 
-/** What a client has in hand now. @internal */
+/** The state of a client. @internal */
 export interface ClientReading {
   readonly leasesHeld: number
   readonly heartbeats: number
   readonly pending: number
-  /** Of the lease nearest its end; undefined if there is none. */
+  /** The time left of the lease that expires first; undefined without a lease. */
   readonly remainingSeconds: number | undefined
 }
 
-/** Asks nobody: this can be had also while the store is away. @internal */
+/** Reads the state of a client, without asking the store. @internal */
 export function readClient({ leases, acquisitions }: Client): ClientReading {
   let heartbeats = 0
   let remainingMs = Infinity
@@ -25,7 +25,7 @@ export function readClient({ leases, acquisitions }: Client): ClientReading {
     if (lease.heartbeating) heartbeats += 1
   }
   return {
-    // After the look at each: those that turned out to be over have left.
+    // Count last: reading `held` removes leases that turn out to have expired.
     leasesHeld: leases.size,
     heartbeats,
     pending: acquisitions.size,
@@ -33,24 +33,24 @@ export function readClient({ leases, acquisitions }: Client): ClientReading {
   }
 }
 
-/** How the store is looked at. */
-export interface StoreOptions {
+/** Whether and how the store is read for metrics. */
+export interface StoreReadingOptions {
   /**
-   * Whether the store is listed each time somebody looks, for the number of locks and whether it can be reached. Costs a
-   * request for every thousand locks of the namespace.
+   * Whether each collection lists the store, for the number of locks and whether it can be reached. Costs one request for
+   * every thousand locks of the namespace.
    *
    * @default true
    */
   readonly store?: boolean | undefined
   /**
-   * How long the store may take for that before it counts as down.
+   * How long listing may take before the store counts as down.
    *
    * @default '5s'
    */
   readonly storeWithin?: Duration | undefined
 }
 
-/** Lists the store, once at a time however many ask. @internal */
+/** Lists the store. Concurrent reads share one listing. @internal */
 export class StoreReader {
   readonly #locks: Locks
   readonly #environment: Environment
@@ -63,9 +63,9 @@ export class StoreReader {
     this.#withinMs = positiveMs(storeWithin, 'storeWithin')
   }
 
-  /** Undefined if the store does not answer, or not in time. Never rejects. */
+  /** Resolves to undefined if the store does not answer in time. Never rejects. */
   read(): Promise<Statistics | undefined> {
-    // One that hangs is not asked again: whoever comes meanwhile waits for the same answer, as long as it may take.
+    // If a listing hangs, start no second one: later reads share it, each with its own time limit.
     this.#underWay ??= this.#list().finally(() => (this.#underWay = undefined))
     return settledWithin(this.#environment, this.#withinMs, this.#underWay)
   }

@@ -13,7 +13,7 @@ test('what cannot be printed on a full disk is not taken for printed', () => {
     stdio: ['ignore', full, 'pipe'],
     encoding: 'utf8',
   })
-  expect(stderr).toMatch(/^leasehold: what was to be printed could not be written: ENOSPC.*\n$/)
+  expect(stderr).toMatch(/^leasehold: standard output could not be written: ENOSPC.*\n$/)
   expect(status).toBe(74)
 })
 

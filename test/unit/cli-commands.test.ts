@@ -73,7 +73,7 @@ describe('bad input', () => {
     ['an unknown strategy', ['run', 'a', '--on-conflict', 'x', '--', 'true'], 'Use one of wait, fail'],
     ['watching nothing', ['watch'], 'watch needs the NAME of a lock, or --all'],
     ['an eviction without a reason', ['evict', 'a', '--yes'], 'needs --reason'],
-    ['an eviction nobody can agree to', ['evict', 'a', '--reason', 'x'], 'say --yes'],
+    ['an eviction nobody can agree to', ['evict', 'a', '--reason', 'x'], 'add --yes'],
   ])('%s exits with 64 and says what is wrong', async (_, args, message) => {
     const { leasehold, shown } = cliBench()
     expect(await leasehold(...args)).toBe(64)
@@ -219,22 +219,20 @@ describe('doctor', () => {
     const { leasehold, shown } = cliBench()
     expect(await leasehold('doctor', '--store', 'redis://:secret@127.0.0.1:1', '--json')).toBe(69)
     const text = expect.stringMatching(/^Redis cannot be reached: .*127\.0\.0\.1:1/)
-    expect(JSON.parse(shown.output)).toMatchObject({ verdict: 'wrong', text })
+    expect(JSON.parse(shown.output)).toMatchObject({ verdict: 'fail', text })
     await leasehold('doctor', '--store', 'nowhere://:secret@host')
     expect(shown.output + shown.errors).not.toContain('secret')
     expect(await leasehold('doctor', 'name')).toBe(64)
   })
 
-  test('asks for a look at leases that are over', async () => {
+  test('warns of expired leases', async () => {
     const { store, leasehold, shown } = cliBench()
     await using locks = await connect(store)
     const lease = await locks.acquire('a', { ttl: '20ms', heartbeat: 'manual' })
     await aborted(lease.signal)
     await expect.poll(async () => (await locks.stats()).staleLocks).toBe(1)
     expect(await leasehold('doctor')).toBe(0)
-    expect(shown.output).toMatch(
-      /WARN {2}in the namespace default there are 1 locks, 0 held, 1 by a lease that is over/,
-    )
+    expect(shown.output).toMatch(/WARN {2}in the namespace default there are 1 locks, 0 held, 1 with an expired lease/)
   })
 })
 

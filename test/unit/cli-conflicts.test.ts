@@ -65,10 +65,10 @@ test('to wait and not to wait is a contradiction', async () => {
   expect(shown.errors.match(/takes --wait DURATION or --no-wait, not both/g)).toHaveLength(2)
 })
 
-test('--quiet says nothing about waiting, and still that the holder before did not let go', async () => {
+test('--quiet says nothing about waiting, and still that the previous holder did not release the lock', async () => {
   const { store, leasehold, shown } = cliBench()
   await using locks = await connect(store)
   await locks.acquire('a')
   expect(await leasehold('run', 'a', '--on-conflict', 'force', '--quiet', '--', 'true')).toBe(0)
-  expect(shown.errors).toMatch(/^leasehold: the holder before did not let go \(evicted\): .*\n$/)
+  expect(shown.errors).toMatch(/^leasehold: the previous holder did not release the lock \(evicted\): .*\n$/)
 })

@@ -92,7 +92,7 @@ describe('a proof', () => {
     writeFileSync(proof, JSON.stringify(old))
     for (const command of ['renew', 'release']) {
       expect(await leasehold(command, '--proof', proof)).toBe(76)
-      expect(shown.errors).toContain('does not say whether it is the right one')
+      expect(shown.errors).toContain('does not say whether this is the right store')
       expect(shown.errors).not.toMatch(/is over|no longer yours/)
     }
     expect(await leasehold('renew', '--proof', proof, '--store', store)).toBe(0)

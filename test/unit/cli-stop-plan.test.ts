@@ -106,7 +106,7 @@ describe('the watch', () => {
     const scene = new Scene()
     scene.pass(20_000)
     scene.endsAtMs = 48_000
-    scene.watch.look()
+    scene.watch.check()
     scene.pass(20_000)
     expect(scene.sent).toEqual([])
   })
@@ -115,7 +115,7 @@ describe('the watch', () => {
     const scene = new Scene()
     scene.pass(23_000)
     scene.endsAtMs = 90_000
-    scene.watch.look()
+    scene.watch.check()
     scene.pass(10_000)
     expect(scene.sent).toEqual(['22000 SIGTERM', '27000 SIGKILL'])
   })

@@ -79,7 +79,7 @@ describe('a file that does not exist', () => {
   test('is made by doctor, which says so, only where locks are taken anyway', async () => {
     const { leasehold, shown } = cliBench()
     expect(await leasehold('doctor', '--store', 'sqlite:')).toBe(0)
-    expect(shown.errors).toContain('its file is made now')
+    expect(shown.errors).toContain('creating its file')
     expect(existsSync(path.join(folder, 'state', 'locks.sqlite'))).toBe(true)
   })
 })

@@ -23,9 +23,7 @@ describe('watch', () => {
     process.emit('SIGINT', 'SIGINT')
     expect(await watching).toBe(130)
     expect(shown.output.split('\n')).toHaveLength(3)
-    expect(shown.errors).toBe(
-      'leasehold: It is gone. It is asked again every second.\nleasehold: the store answers again\n',
-    )
+    expect(shown.errors).toBe('leasehold: It is gone. Trying again every second.\nleasehold: the store answers again\n')
   })
 
   test('ends when the store refuses, or never answered', async () => {

@@ -22,7 +22,7 @@ describe('the pace', () => {
     const rateBudget = after(0.5, 2300)
     expect(rateBudget.isPressed(0)).toBe(true)
     expect(rateBudget.editEveryMs(0, 300_000, 1)).toBe(119_000)
-    expect(rateBudget.lookEveryMs(0, 300_000)).toBe(60_000)
+    expect(rateBudget.readEveryMs(0, 300_000)).toBe(60_000)
   })
 
   test('keeps something for the end of the hour, and is free again after it', () => {

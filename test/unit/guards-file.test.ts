@@ -81,7 +81,7 @@ test('a file guard waits for another process that is writing, and says so when t
   await fileGuard(file).write('one', 1)
   const other = openDatabase(`${file}.fence`)
   other.exec('begin immediate')
-  await expect(fileGuard(file, { patience: 30 }).write('two', 1)).rejects.toThrow(
+  await expect(fileGuard(file, { busyTimeout: 30 }).write('two', 1)).rejects.toThrow(
     expect.objectContaining({ code: 'UNAVAILABLE', reason: 'busy' }) as Error,
   )
   const waiting = fileGuard(file).write('three', 1)

@@ -270,7 +270,7 @@ describe('labels', () => {
       [{ namespace: 'default', client: 'one' }, 1],
       [{ namespace: 'default', client: 'other' }, 0],
     ])
-    expect(() => prometheus(one, { commonLabels: { state: 'x' } })).toThrow('INVALID: There is a label "state" already')
+    expect(() => prometheus(one, { commonLabels: { state: 'x' } })).toThrow('INVALID: The label "state" is taken')
   })
 
   test('the type of the answer says the version of the format', async () => {

@@ -13,12 +13,11 @@ import { UsageError } from '../exit-codes.ts'
 
 const help = `Usage: leasehold acquire NAME --ttl DURATION --proof FILE [options]
 
-Takes the lock NAME and leaves it to you when it exits, for scripts whose steps are processes of their own. Nobody
-renews it: it ends after --ttl unless you call renew, and release lets it go. Prints the fence. Where one command is
-enough, run is safer: it renews by itself, and stops the command when the lock is lost.
+Takes the lock NAME and keeps it after exiting, for scripts whose steps are separate processes. Nobody renews the
+lock: it ends after --ttl unless you call renew; release lets it go. Prints the fence. For a single command, run is
+safer: it renews by itself, and stops the command when the lock is lost.
 
-FILE is written, for you alone: whoever can read it can release the lock. It says which store that is in, without
-passwords.
+FILE is readable for you alone: anybody who can read it can release the lock. It names the store, without passwords.
 
 Options:
   --ttl DURATION      how long the lock is yours unless renewed
@@ -45,7 +44,8 @@ Examples:
 
 const { ttl, wait, 'no-wait': noWait, priority, 'max-hold': maxHold, shared, permits, quiet } = runOptions
 
-export const acquire: Command = {
+/** `leasehold acquire` */
+export const acquireCommand: Command = {
   name: 'acquire',
   summary: 'take a lock and keep it after exiting',
   help,
@@ -100,7 +100,7 @@ async function takeAndLeave(
   }
 }
 
-/** A lock whose proof cannot be written would be nobody's. */
+/** Hands the lease off to the proof file. If the file cannot be written, releases the lock: nobody could renew it. */
 async function leave(locks: Locks, lease: Lease, file: string, url: string): Promise<void> {
   const proof = await lease.handOff()
   try {
@@ -112,7 +112,7 @@ async function leave(locks: Locks, lease: Lease, file: string, url: string): Pro
   }
 }
 
-/** Until when a lock is held that nobody renews: `until 20:43:12 (10 m)`. */
+/** When a lease ends if nobody renews it: `until 20:43:12 (10 m)`. */
 export function untilWhen(lease: Lease): string {
   const { ttlMs } = lease.toJSON()
   const now = new Date()

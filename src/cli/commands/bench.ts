@@ -15,14 +15,14 @@ const most = { locks: 10_000, clients: 100 } as const
 
 const help = `Usage: leasehold bench [options]
 
-Measures a store from here, with locks of its own that nobody else uses: one lock after the other, many at once,
-renewals, and clients that take turns, each over a connection of its own. Leaves nothing behind. Others who use the
-store meanwhile share it with you.
+Measures a store from this machine, with locks that nobody else uses: one lock after the other, many at once,
+renewals, and clients that take turns, each with its own connection. Leaves nothing behind. Other users of the store
+share its capacity with the measurement.
 
 Options:
-  --for DURATION      how long each of the four measurements takes, ${formatDuration(defaults.forMs)}
-  --locks N           how many locks at once, ${defaults.locks}
-  --clients N         how many clients take turns at one lock, ${defaults.clients}
+  --for DURATION      how long each of the four measurements takes; default ${formatDuration(defaults.forMs)}
+  --locks N           how many locks at once; default ${defaults.locks}
+  --clients N         how many clients take turns at one lock; default ${defaults.clients}
   --json              one JSON document a measurement: measure, text, perSecond, medianMs, p99Ms
 ${storeHelp}
 
@@ -32,7 +32,8 @@ Examples:
   leasehold bench --store postgres://127.0.0.1/app --for 10s --clients 20 --json
 `
 
-export const bench: Command = {
+/** `leasehold bench` */
+export const benchCommand: Command = {
   name: 'bench',
   summary: 'measure how fast a store is from here',
   help,
@@ -83,40 +84,40 @@ function rowOf({ text, perSecond, medianMs, p99Ms }: Measurement): string[] {
   return [text, rounded, shortTime(medianMs), shortTime(p99Ms)]
 }
 
-/** How much to ask of a store. */
+/** The load of a benchmark. */
 export interface Load {
   /** How long each measurement takes. */
   readonly forMs: number
   readonly locksAtOnce: number
-  /** How many take turns at one lock, each over a connection of its own. */
+  /** How many clients take turns at one lock, each with its own connection. */
   readonly clients: number
 }
 
-/** How often something was done, and how long it took each time. */
+/** The result of one measurement: throughput and latency. */
 export interface Measurement {
   readonly measure: 'one' | 'many' | 'renewal' | 'turns'
-  /** For people. */
+  /** What was measured, in words. */
   readonly text: string
   readonly perSecond: number
   readonly medianMs: number
   readonly p99Ms: number
 }
 
-/** What is done again and again: its times, one each, and all of it together. */
+/** The duration of each repetition, and of all together. */
 interface Times {
   readonly tookMs: readonly number[]
   readonly overallMs: number
 }
 
-/** The first part of the time is not counted: code is compiled, connections are made. */
+/** The share of the time that is not counted: code is being compiled, connections are being opened. */
 const warmUpShare = 0.2
-/** Nobody renews these: a store that is slower than this has other troubles. */
+/** The leases are not renewed during a measurement, so the ttl is long. */
 const ttl = '1m'
 
-/** How long to go on for the first hand-over of all. */
+/** How much longer to wait if no hand-over has been seen yet. */
 const handOverWithinMs = 30_000
 
-/** Measures a store by locks of its own that nobody else uses, one thing after the other. Leaves nothing behind. */
+/** Runs the four measurements one after the other, with locks that nobody else uses. Leaves nothing behind. */
 export async function* measure(
   open: () => Promise<Locks>,
   load: Load,
@@ -131,23 +132,23 @@ export async function* measure(
   const name = `bench/${randomBytes(8).toString('hex')}`
   try {
     const locks = await enter()
-    yield await one(locks, name, load, signal)
-    yield await many(locks, name, load, signal)
+    yield await singleLock(locks, name, load, signal)
+    yield await manyLocks(locks, name, load, signal)
     yield await renewals(locks, name, load, signal)
     while (opened.length < load.clients) await enter()
     yield await turns(opened, name, load, signal)
   } finally {
-    // Lets go of whatever is still held.
+    // Closing a client releases its leases.
     await Promise.all(opened.map((locks) => locks.close()))
   }
 }
 
-async function one(locks: Locks, name: string, { forMs }: Load, signal: AbortSignal): Promise<Measurement> {
+async function singleLock(locks: Locks, name: string, { forMs }: Load, signal: AbortSignal): Promise<Measurement> {
   const times = await again(forMs, signal, () => takeAndLetGo(locks, name, signal))
   return { measure: 'one', text: 'one lock, taken and let go', ...summary(times, 1) }
 }
 
-async function many(locks: Locks, name: string, load: Load, signal: AbortSignal): Promise<Measurement> {
+async function manyLocks(locks: Locks, name: string, load: Load, signal: AbortSignal): Promise<Measurement> {
   const names = namesFor(name, load)
   const times = await again(load.forMs, signal, () =>
     Promise.all(names.map((each) => takeAndLetGo(locks, each, signal))),
@@ -163,14 +164,14 @@ async function renewals(locks: Locks, name: string, load: Load, signal: AbortSig
   return { measure: 'renewal', text: `${names.length} leases at once, renewed`, ...summary(times, names.length) }
 }
 
-/** All clients want one lock all the time: how long it takes from one's release to the next one's turn. */
+/** Measures the hand-over of one lock that all clients keep asking for: from a release to the next grant. */
 async function turns(clients: readonly Locks[], name: string, load: Load, signal: AbortSignal): Promise<Measurement> {
   const handOversMs: number[] = []
   let last: { readonly client: Locks; readonly freedAt: number } | undefined
   let count = 0
   const startedAt = performance.now()
   const countedFrom = startedAt + load.forMs * warmUpShare
-  const isProofSpent = (): boolean => {
+  const isOver = (): boolean => {
     const tookMs = performance.now() - startedAt
     return tookMs >= load.forMs && (handOversMs.length > 0 || tookMs >= load.forMs + handOverWithinMs)
   }
@@ -180,12 +181,12 @@ async function turns(clients: readonly Locks[], name: string, load: Load, signal
       const takenAt = performance.now()
       if (takenAt >= countedFrom) {
         count += 1
-        // Who takes its own lock again hands nothing over.
+        // A client that takes the lock again right after its own release is no hand-over.
         if (last !== undefined && last.client !== client) handOversMs.push(takenAt - last.freedAt)
       }
       last = { client, freedAt: performance.now() }
       await lease.release()
-    } while (!isProofSpent())
+    } while (!isOver())
   }
   await Promise.all(clients.map(takeTurns))
   const overallMs = performance.now() - countedFrom
@@ -206,7 +207,7 @@ function namesFor(name: string, { locksAtOnce }: Load): string[] {
   return Array.from({ length: locksAtOnce }, (_, index) => `${name}/${index}`)
 }
 
-/** Once at least, and then as often as the time allows. */
+/** Repeats `work` until the time is up, once at least. */
 async function again(forMs: number, signal: AbortSignal, work: () => Promise<unknown>): Promise<Times> {
   const startedAt = performance.now()
   while (performance.now() - startedAt < forMs * warmUpShare) await work()

@@ -12,14 +12,14 @@ import { shortTime } from '../output/short-time.ts'
 
 const help = `Usage: leasehold doctor [options]
 
-Tries whether the store does what locks need: opens it, takes and renews a lock of its own that nobody else uses, lets
-it go to somebody who waits, and counts what is held. Says how long each took. Leaves no lock behind. A file that is
-named and does not exist is not made.
+Checks whether the store does what locks need: opens it, takes and renews a lock that nobody else uses, hands it over
+to a waiting client, and counts what is held. Says how long each step took. Leaves no lock behind. Does not create a
+file that --store names and that does not exist.
 
-Exits with 0 if all is well, also if something is worth a look, and else with the code of what is wrong, mostly 69.
+Exits with 0 if every check passes, with or without warnings, else with the exit code of the failure, usually 69.
 
 Options:
-  --json              one JSON document a finding: verdict (fine, look or wrong), text
+  --json              one JSON document a finding: verdict (ok, warn or fail), text
 ${storeHelp}
 
 Examples:
@@ -28,11 +28,12 @@ Examples:
   leasehold doctor --json
 `
 
-const marks: Record<Finding['verdict'], string> = { fine: 'ok   ', look: 'WARN ', wrong: 'FAIL ' }
+const marks: Record<Finding['verdict'], string> = { ok: 'ok   ', warn: 'WARN ', fail: 'FAIL ' }
 
-export const doctor: Command = {
+/** `leasehold doctor` */
+export const doctorCommand: Command = {
   name: 'doctor',
-  summary: 'try whether a store does what locks need',
+  summary: 'check whether a store does what locks need',
   help,
   options: { ...commonOptions, json: { type: 'boolean' } },
   async run(given, { variables, connect, messages, print }) {
@@ -40,7 +41,7 @@ export const doctor: Command = {
     const { url, namespace } = chooseSharedStore(given, variables)
     if (!given.flags.has('json'))
       messages.say(`version ${version}, Node ${process.versions.node}, ${describeStore(url)}`)
-    if (isUnused(url)) messages.say('nobody has used this store yet: its file is made now')
+    if (isUnused(url)) messages.say('nobody has used this store yet: creating its file')
     return interruptibly(messages, 'no lock is left behind', async (interruption) => {
       const open = async () => {
         refuseMissing(url)
@@ -55,33 +56,32 @@ export const doctor: Command = {
         print(
           given.flags.has('json') ? `${printableJson({ verdict, text })}\n` : `${marks[verdict]} ${printable(text)}\n`,
         )
-        if (verdict === 'wrong') exitCode = exitCodeOf(error)
+        if (verdict === 'fail') exitCode = exitCodeOf(error)
       }
       return exitCode
     })
   },
 }
 
-/** What a look at a store has shown. `look`: it works, and somebody should have a look at it all the same. */
+/** The result of one check. `warn`: the store works, but an operator should look into it. */
 export interface Finding {
-  readonly verdict: 'fine' | 'look' | 'wrong'
+  readonly verdict: 'ok' | 'warn' | 'fail'
   readonly text: string
-  /** Why it is wrong. */
+  /** The error, if the check failed. */
   readonly error?: unknown
 }
 
-/** Pairs that are timed, at most, and for how long: on some stores each one costs. */
+/** How many acquire-release pairs to time, and for how long at most: on some stores each one is expensive. */
 const pairsMax = 20
 const pairsMaxMs = 2000
-/** For locks that nobody renews. */
+/** Longer than any check takes, since most leases here are not renewed. */
 const ttl = '30s'
-/** Who waits for longer than this after a release was not told of it. */
+/** A waiter served later than this after a release was polling: no notification reached it. */
 const servedSoonMs = 1000
 
 /**
- * Tries on a store what locks need of it, with a lock of its own that nobody else uses, and tells what was found, one
- * thing after the other. Ends with the first that is wrong. Rejects when `signal` fires, and leaves no lock behind then
- * either. `warnings` has what the clients that were opened have been warned of.
+ * Runs the checks one after the other, with a lock that nobody else uses, and ends with the first failure. Rejects when
+ * `signal` fires. Leaves no lock behind in either case. `warnings` collects the log warnings of the opened clients.
  */
 export async function* examine(
   open: () => Promise<Locks>,
@@ -89,7 +89,7 @@ export async function* examine(
   signal: AbortSignal,
 ): AsyncIterable<Finding> {
   const opened: Locks[] = []
-  // Lets go of whatever is held, and ends whatever waits.
+  // Closing a client releases its leases and ends its acquisitions.
   const close = (): Promise<unknown> => Promise.all(opened.map((locks) => locks.close()))
   signal.addEventListener('abort', () => void close().catch(() => {}), { once: true })
   const enter = async (): Promise<Locks> => {
@@ -100,22 +100,22 @@ export async function* examine(
   const name = `doctor/${randomBytes(8).toString('hex')}`
   try {
     const startedAt = performance.now()
-    const one = await enter()
-    yield fine(`the store opens: ${since(startedAt)}`)
-    for (const text of warnings) yield { verdict: 'look', text }
-    yield await pairs(one, name)
-    yield await renewal(one, name)
-    yield await handOver(one, await enter(), name)
-    yield await inventory(one)
+    const locks = await enter()
+    yield ok(`the store opens: ${since(startedAt)}`)
+    for (const text of warnings) yield { verdict: 'warn', text }
+    yield await pairs(locks, name)
+    yield await renewal(locks, name)
+    yield await handOver(locks, await enter(), name)
+    yield await inventory(locks)
   } catch (error) {
     if (signal.aborted) throw error
-    yield { verdict: 'wrong', text: plainMessageOf(error), error }
+    yield { verdict: 'fail', text: plainMessageOf(error), error }
   } finally {
     await close()
   }
 }
 
-/** Takes a lock again and again, as fast as one caller can. */
+/** Times acquire-release pairs of one lock, and checks that its fences grow. */
 async function pairs(locks: Locks, name: string): Promise<Finding> {
   const tookMs: number[] = []
   let fence = 0
@@ -128,24 +128,24 @@ async function pairs(locks: Locks, name: string): Promise<Finding> {
     if (lease.fence <= fence) throw new Error(`fence ${lease.fence} came after ${fence}: fences must grow`)
     ;({ fence } = lease)
   }
-  const median = tookMs.toSorted((one, other) => one - other)[tookMs.length >> 1] ?? 0
+  const median = tookMs.toSorted((first, second) => first - second)[tookMs.length >> 1] ?? 0
   const times = tookMs.length === 1 ? 'once' : `${tookMs.length} times`
-  return fine(`a lock is taken and let go, ${times}: ${shortTime(median)} each by the median, and fences grow`)
+  return ok(`a lock is taken and let go, ${times}: ${shortTime(median)} each (median), and fences grow`)
 }
 
 async function renewal(locks: Locks, name: string): Promise<Finding> {
   await using lease = await locks.acquire(name, { ttl, wait: '10s', heartbeat: 'manual' })
   const startedAt = performance.now()
   await lease.renew()
-  return fine(`a lease is renewed: ${since(startedAt)}`)
+  return ok(`a lease is renewed: ${since(startedAt)}`)
 }
 
-/** As between two processes: each has a connection of its own. */
-async function handOver(one: Locks, other: Locks, name: string): Promise<Finding> {
-  const lease = await one.acquire(name, { ttl, wait: '10s' })
-  const inQueue = new Promise<'in queue'>((resolve) => other.on('contention', () => resolve('in queue')))
-  const waiting = other.acquire(name, { ttl, wait: '1m' })
-  // If the release fails there is nobody left to hear of this.
+/** Times a hand-over between two clients with separate connections, as between two processes. */
+async function handOver(holder: Locks, waiter: Locks, name: string): Promise<Finding> {
+  const lease = await holder.acquire(name, { ttl, wait: '10s' })
+  const inQueue = new Promise<'in queue'>((resolve) => waiter.on('contention', () => resolve('in queue')))
+  const waiting = waiter.acquire(name, { ttl, wait: '1m' })
+  // If the release fails, nobody awaits this promise any more.
   waiting.catch(() => {})
   if ((await Promise.race([inQueue, waiting])) !== 'in queue')
     throw new Error('a lock was given away while it was held')
@@ -153,21 +153,21 @@ async function handOver(one: Locks, other: Locks, name: string): Promise<Finding
   await lease.release()
   await (await waiting).release()
   const tookMs = performance.now() - releasedAt
-  const text = `who waits is served after a release: ${shortTime(tookMs)}`
-  if (tookMs < servedSoonMs) return fine(text)
-  return { verdict: 'look', text: `${text}. It asks again now and then, as news does not reach it` }
+  const text = `a waiter is served after a release: ${shortTime(tookMs)}`
+  if (tookMs < servedSoonMs) return ok(text)
+  return { verdict: 'warn', text: `${text}. It was polling: notifications do not reach it` }
 }
 
 async function inventory(locks: Locks): Promise<Finding> {
   const { totalLocks, activeLocks, staleLocks, truncated } = await locks.stats()
   const more = truncated ? ' at least' : ''
   const text = `in the namespace ${locks.namespace} there are${more} ${totalLocks} locks, ${activeLocks} held`
-  if (staleLocks === 0) return fine(text)
-  return { verdict: 'look', text: `${text}, ${staleLocks} by a lease that is over: see leasehold ls` }
+  if (staleLocks === 0) return ok(text)
+  return { verdict: 'warn', text: `${text}, ${staleLocks} with an expired lease: see leasehold ls` }
 }
 
-function fine(text: string): Finding {
-  return { verdict: 'fine', text }
+function ok(text: string): Finding {
+  return { verdict: 'ok', text }
 }
 
 function since(startedAt: number): string {

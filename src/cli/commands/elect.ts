@@ -9,27 +9,28 @@ import { runLocked } from '../supervise/locked-run.ts'
 import { readRunRequest, runOptions, type RunRequest } from '../supervise/run-request.ts'
 import { chooseSharedStore, storeHelp, type StoreChoice } from '../stores/store.ts'
 
-/** Pause before the next candidacy when the store could not be asked. */
+/** Pause before the next candidacy after the store could not be reached. */
 const againMs = 1000
 
 const help = `Usage: leasehold elect NAME [options] -- COMMAND [ARGUMENT ...]
 
 Runs COMMAND in one place at a time: start this on as many machines as you like, and COMMAND runs where the leader is.
-When the leader ends, or can no longer renew its lease, another one starts COMMAND. A leader that lost its office stops
-COMMAND, as run does, and stands again. When COMMAND ends by itself, so does this, with its exit code.
+When the leader ends, or can no longer renew its lease, another candidate starts COMMAND. A leader that lost its lease
+stops COMMAND, as run does, and becomes a candidate again. When COMMAND ends by itself, elect exits with its exit code.
 
-NAME is that of locks.elect(NAME): programs and this command stand for the same office. Its lock is leader:NAME.
+NAME is the NAME of locks.elect(NAME): programs and this command take part in the same election, over the lock
+leader:NAME.
 
 Options:
-  --ttl DURATION      how long the office lasts unless renewed, 30s: so long nobody leads when a leader vanishes
-  --max-hold DURATION the longest time in office; COMMAND is then stopped, and the next candidate leads
+  --ttl DURATION      how long the lease lasts unless renewed; default 30s. A vanished leader blocks for that long
+  --max-hold DURATION the longest a leader may lead; COMMAND is then stopped, and the next candidate leads
   --kill-after DURATION
-                      time between SIGTERM and SIGKILL when COMMAND has to be stopped, 5s
+                      time between SIGTERM and SIGKILL when COMMAND has to be stopped; default 5s
   --priority N        higher goes first: low, normal, high, or -1000 to 1000
 ${storeHelp}
   -q, --quiet         say nothing about waiting
 
-COMMAND finds in its environment what run gives it: LEASEHOLD_FENCE grows with every election.
+COMMAND gets the same environment variables as with run: LEASEHOLD_FENCE grows with every election.
 
 ${exitCodesHelp}
 
@@ -49,7 +50,8 @@ const options = {
   quiet,
 } satisfies OptionTable
 
-export const elect: Command = {
+/** `leasehold elect` */
+export const electCommand: Command = {
   name: 'elect',
   summary: 'run a command where the leader is',
   help,
@@ -64,7 +66,7 @@ export const elect: Command = {
   },
 }
 
-/** One time in office after the other, until the command ends by itself or somebody wants us to. */
+/** Leads again and again, until the command ends by itself or a signal asks us to end. */
 async function lead(
   request: RunRequest,
   store: StoreChoice,
@@ -83,11 +85,11 @@ async function lead(
       const { exitCode, isLost } = await runLocked(request, store, { ...context, connect }, interruption)
       if (!isLost || interruption.isWanted) return exitCode
     } catch (error) {
-      // At first that is a mistake to be told; a store that was there may come back, also for who has only waited.
+      // If the store was never reached, report the error. If it was, it may come back: become a candidate again.
       if (!isReached || interruption.isWanted || !worthRetrying(error)) throw error
       messages.say(plainMessageOf(error))
       await pause(againMs, undefined, { signal: interruption.signal })
     }
-    messages.say(`standing for ${request.label} again`)
+    messages.say(`candidate for ${request.label} again`)
   }
 }

@@ -9,12 +9,12 @@ import { storeHelp, withLocks } from '../stores/store.ts'
 
 const help = `Usage: leasehold evict NAME --reason TEXT [options]
 
-Takes the lock NAME from whoever holds it, at once; of an inode or a range, from all who hold some of it. The holder is
-told, with the reason, but it may still be writing: only its fence protects what it writes to. Asks first; where there
-is no terminal to ask at, it needs --yes.
+Takes the lock NAME from its holder at once; for an inode or a range, from all holders of any part of it. The holder is
+told the reason, but it may still be writing: only its fence protects what it writes to. Asks for confirmation; without
+a terminal it needs --yes.
 
 Options:
-  --reason TEXT       told to the holder
+  --reason TEXT       the reason that the holder is told
   --fence N           only the holder with this fence
   -y, --yes           do not ask
 ${kindHelp}
@@ -27,7 +27,8 @@ Examples:
   leasehold evict nightly --fence 118 --reason 'stuck for an hour' --yes
 `
 
-export const evict: Command = {
+/** `leasehold evict` */
+export const evictCommand: Command = {
   name: 'evict',
   summary: 'take a lock from its holder',
   help,
@@ -41,11 +42,11 @@ export const evict: Command = {
   async run(given, context) {
     const target = readTarget(given, onlyName(given, 'evict'))
     const reason = given.texts.get('reason') ?? ''
-    if (reason === '') throw new UsageError('evict needs --reason TEXT: it is told to the holder.')
+    if (reason === '') throw new UsageError('evict needs --reason TEXT: the holder is told the reason.')
     const fence = numberOption(given, 'fence', { from: 1, to: Number.MAX_SAFE_INTEGER })
     const isAgreed = given.flags.has('yes')
     if (!isAgreed && context.ask === undefined) {
-      throw new UsageError('evict takes a lock from a live holder. There is no terminal to ask at: say --yes.')
+      throw new UsageError('evict takes a lock from a live holder. There is no terminal to confirm it at: add --yes.')
     }
     const { say } = context.messages
     return interruptibly(context.messages, 'nothing was taken away', (interruption) => {
@@ -68,7 +69,7 @@ async function agrees({ ask }: CommandContext): Promise<boolean> {
   return /^y(es)?$/i.test(answer.trim())
 }
 
-/** Evicts those that were shown, by their fences, and nobody who has come since. */
+/** Evicts the holders that were shown, by their fences, and no holder that came later. */
 async function evictAll(
   locks: Locks,
   target: Target,

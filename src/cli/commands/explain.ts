@@ -21,7 +21,8 @@ Examples:
   leasehold explain nightly --json | jq '.holders[0].fence'
 `
 
-export const explain: Command = {
+/** `leasehold explain` */
+export const explainCommand: Command = {
   name: 'explain',
   summary: 'say who holds a lock and who waits for it',
   help,

@@ -17,7 +17,7 @@ Lists what is held and waited for: all locks of the namespace, or those whose na
 are what other commands take as NAME and --kind.
 
 Options:
-  --json              one JSON document a line and lock: kind, name, key, holders, waiters
+  --json              one line of JSON for each lock: kind, name, key, holders, waiters
 ${storeHelp}
 
 Examples:
@@ -26,7 +26,8 @@ Examples:
   leasehold ls --json | jq -r 'select(.waiters | length > 3).name'
 `
 
-export const ls: Command = {
+/** `leasehold ls` */
+export const lsCommand: Command = {
   name: 'ls',
   summary: 'list the locks that are held or waited for',
   help,
@@ -49,7 +50,7 @@ export const ls: Command = {
 
 const headings = ['NAME', 'KIND', 'HOLDER', 'HOST', 'PID', 'SINCE', 'LEFT', 'FENCE', 'WAITING']
 
-/** A row a holder; a lock that is only waited for has one too. */
+/** One row for each holder; a lock that has only waiters gets one row. */
 function rowsOf({ key, holders, waiters }: LockInfo, now: Date): string[][] {
   if (holders.length === 0) return [[...nameColumns({ key }), '-', '-', '-', '-', '-', '-', String(waiters.length)]]
   return holders.map((holder) => [
@@ -60,7 +61,7 @@ function rowsOf({ key, holders, waiters }: LockInfo, now: Date): string[][] {
     clockTime(holder.acquiredAt ?? holder.enteredAt, now),
     holder.expired ? 'expired' : formatDuration(holder.remainingMs),
     String(holder.fence),
-    // Whoever waits for other bytes of an inode does not wait for this holder.
+    // A waiter for other bytes of the inode does not wait for this holder.
     String(waiters.filter((waiter) => overlaps(waiter, holder)).length),
   ])
 }

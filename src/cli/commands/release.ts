@@ -7,10 +7,10 @@ import { isProofSpent, notKnownHere, proofStoreHelp, withLocksOf } from '../stor
 
 const help = `Usage: leasehold release --proof FILE [options]
 
-Lets a lock go that acquire took, and removes FILE, also if its store says that the lock is no longer yours.
+Releases a lock that acquire took, and removes FILE, even if the store says that the lock is no longer yours.
 
 Options:
-  --proof FILE        what acquire wrote
+  --proof FILE        the file that acquire wrote
 ${proofStoreHelp}
 
 Exit codes: 0 released, 64 wrong use, 69 the store cannot be reached, 76 it was no longer yours: what you did last
@@ -21,9 +21,10 @@ Examples:
   trap 'leasehold release --proof deploy.proof' EXIT
 `
 
-export const release: Command = {
+/** `leasehold release` */
+export const releaseCommand: Command = {
   name: 'release',
-  summary: 'let a lock go that acquire took',
+  summary: 'release a lock that acquire took',
   help,
   options: { ...commonOptions, proof: { type: 'string' } },
   async run(given, context) {
@@ -35,7 +36,8 @@ export const release: Command = {
       try {
         const lease = await locks.resume(proof, { heartbeat: 'manual' })
         const { released } = await lease.release()
-        if (!released) throw new LeaseholdError('UNAVAILABLE', 'The store does not say whether the lock was let go.')
+        if (!released)
+          throw new LeaseholdError('UNAVAILABLE', 'The store did not answer whether the lock was released.')
       } catch (error) {
         if (!isProofSpent(error)) throw error
         if (store === undefined) throw notKnownHere(file)

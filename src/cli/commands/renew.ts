@@ -7,11 +7,11 @@ import { UsageError } from '../exit-codes.ts'
 
 const help = `Usage: leasehold renew --proof FILE [options]
 
-Renews a lock that acquire took: it ends --ttl from now on.
+Renews a lock that acquire took: it then ends --ttl from now.
 
 Options:
-  --proof FILE        what acquire wrote
-  --ttl DURATION      how long the lock is yours unless renewed again; else what acquire was told
+  --proof FILE        the file that acquire wrote
+  --ttl DURATION      how long the lock is yours unless renewed again; default: the --ttl of acquire
 ${proofStoreHelp}
 
 Exit codes: 0 renewed, 64 wrong use, 69 the store cannot be reached, 76 the lock is no longer yours
@@ -21,7 +21,8 @@ Examples:
   leasehold renew --proof deploy.proof --ttl 1h || exit 1
 `
 
-export const renew: Command = {
+/** `leasehold renew` */
+export const renewCommand: Command = {
   name: 'renew',
   summary: 'renew a lock that acquire took',
   help,

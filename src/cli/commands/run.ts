@@ -8,7 +8,7 @@ import { chooseSharedStore, storeHelp } from '../stores/store.ts'
 
 const help = `Usage: leasehold run NAME [options] -- COMMAND [ARGUMENT ...]
 
-Takes the lock NAME, runs COMMAND, and lets the lock go. Waits its turn if somebody else holds it.
+Takes the lock NAME, runs COMMAND, and releases the lock. Waits its turn if somebody else holds it.
 
 Options:
 ${kindHelp}
@@ -16,10 +16,10 @@ ${kindHelp}
   --permits N         hold one of N permits; all that use NAME must say the same N
   --wait DURATION     give up after this time, with exit code 75; else wait as long as it takes
   --no-wait           do not wait at all
-  --ttl DURATION      how long the lease lasts unless renewed, 30s; it is renewed while COMMAND runs
+  --ttl DURATION      how long the lease lasts unless renewed; default 30s. It is renewed while COMMAND runs
   --max-hold DURATION the longest COMMAND may hold the lock; it is stopped before that
   --kill-after DURATION
-                      time between SIGTERM and SIGKILL when COMMAND has to be stopped, 5s
+                      time between SIGTERM and SIGKILL when COMMAND has to be stopped; default 5s
   --priority N        higher goes first: low, normal, high, or -1000 to 1000
 ${conflictHelp}
 ${storeHelp}
@@ -28,13 +28,13 @@ ${storeHelp}
 COMMAND finds in its environment:
   LEASEHOLD_FENCE     a number that grows with every grant: pass it with every write
   LEASEHOLD_NAME, LEASEHOLD_NAMESPACE, LEASEHOLD_KEY, LEASEHOLD_STORE
-  LEASEHOLD_RUN       a mark by which all that it started is found
+  LEASEHOLD_RUN       a mark by which Leasehold finds the processes that COMMAND started
 
-If the lease can no longer be renewed, COMMAND and all that it started are stopped before the lease can end: SIGTERM
-while there is time to end in good order, then SIGKILL. If the lock is taken away, or somebody is to have it first,
-SIGTERM comes at once and SIGKILL up to --kill-after later: meanwhile only the fence protects what COMMAND writes to.
-If leasehold itself is killed, COMMAND and all that it started are killed too; if leasehold is suspended (SIGSTOP),
-nobody can stop COMMAND, and again only the fence protects.
+If the lease can no longer be renewed, COMMAND and all that it started are stopped before the lease expires: SIGTERM
+while there is time to end in good order, then SIGKILL. If the lock is evicted or preempted, SIGTERM comes at once and
+SIGKILL up to --kill-after later: meanwhile only the fence protects what COMMAND writes to. If leasehold itself is
+killed, COMMAND and all that it started are killed too. If leasehold is suspended (SIGSTOP), nothing can stop COMMAND,
+and again only the fence protects.
 
 ${exitCodesHelp}
 
@@ -49,7 +49,8 @@ Examples:
   leasehold run -- -odd-name -- true
 `
 
-export const run: Command = {
+/** `leasehold run` */
+export const runCommand: Command = {
   name: 'run',
   summary: 'run a command while holding a lock',
   help,

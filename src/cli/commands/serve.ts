@@ -13,19 +13,19 @@ import { readTokensFile } from '../stores/tokens-file.ts'
 
 const help = `Usage: leasehold serve [options]
 
-Serves a store over HTTP, for those who cannot or may not reach it directly: they use --store http://HOST:PORT. People
-open the same address in a browser: locks, queues, who waits for whom, evictions. It ends with SIGTERM or SIGINT, once
-the calls under way are answered. SIGHUP reads the tokens again.
+Serves a store over HTTP, for clients that cannot or may not reach it directly: they use --store http://HOST:PORT. The
+same address shows a dashboard in a browser: locks, queues, who waits for whom, evictions. SIGTERM or SIGINT ends the
+server once the calls under way are answered. SIGHUP reloads the tokens.
 
 Options:
 ${storeUrlHelp}
-  --host HOST         where to listen; 127.0.0.1 by default. Other machines are answered only with --tokens
-  --port NUMBER       7411 by default; 0: any that is free
-  --tokens FILE       who may do what: a JSON file that only you can read; else $LEASEHOLD_TOKENS
-                      [{ "name": "ci", "token": "…", "namespaces": ["builds"], "rights": ["lock", "look"] }]
-  --cors-origins URLS pages of these origins may call from a browser: https://app.example,https://other.example
-  --tls-cert FILE     certificate, PEM, with those it is signed by
-  --tls-key FILE      its key, PEM
+  --host HOST         where to listen; default 127.0.0.1. Any other address needs --tokens
+  --port NUMBER       default 7411; 0: any free port
+  --tokens FILE       who may do what: a JSON file that only you can read; default $LEASEHOLD_TOKENS
+                      [{ "name": "ci", "token": "…", "namespaces": ["builds"], "rights": ["lock", "read"] }]
+  --cors-origins URLS origins whose pages may call from a browser: https://app.example,https://other.example
+  --tls-cert FILE     the certificate and its chain, PEM
+  --tls-key FILE      the private key, PEM
 
 Examples:
   leasehold serve --store sqlite:locks.sqlite
@@ -33,7 +33,8 @@ Examples:
   leasehold run nightly --store http://127.0.0.1:7411 -- ./backup.sh
 `
 
-export const serve: Command = {
+/** `leasehold serve` */
+export const serveCommand: Command = {
   name: 'serve',
   summary: 'serve a store over HTTP',
   help,
@@ -47,7 +48,7 @@ export const serve: Command = {
     'tls-key': { type: 'string' },
     help: { type: 'boolean', short: 'h' },
   },
-  // Whoever does not read what a server says must not keep it from answering.
+  // A reader of standard error that stops reading must not block the server.
   run: (given, context) => context.messages.withoutWaiting(() => runServer(given, context)),
 }
 
@@ -60,14 +61,14 @@ async function runServer(given: ParsedArguments, context: CommandContext): Promi
   const interruption = new Interruption()
   try {
     let server: LeaseholdServer | undefined
-    // Heard from the beginning: a store may take long to open.
-    const { first, second } = endings(interruption, () => server && readAgain(server, tokensFile, messages))
+    // Listen for signals first: a store may take long to open.
+    const { first, second } = endings(interruption, () => server && reloadTokens(server, tokensFile, messages))
     const abandoned = second.then((signal) => signalExitCode(signal))
     const started = await Promise.race([start(given, url, tokensFile, loggerTo(messages)), abandoned])
     if (typeof started === 'number') return started
     server = started
-    messages.say(`serving ${describeStore(url)} on ${server.url}, ${whom(tokensFile)}`)
-    if (isReadable(server.url)) messages.say('without TLS tokens can be read on the way')
+    messages.say(`serving ${describeStore(url)} on ${server.url}, ${accessText(tokensFile)}`)
+    if (isReadable(server.url)) messages.say('without TLS, tokens can be read on the network')
     messages.say(`closing on ${await first}: calls under way are being answered`)
     const code = await Promise.race([server.close().then(() => 0), abandoned])
     messages.say(code === 0 ? 'closed' : 'closed before all calls were answered')
@@ -88,7 +89,7 @@ async function start(
   const tls = tlsOf(given)
   const corsOrigins = given.texts.get('cors-origins')?.split(',')
   const tokens = tokensFile === undefined ? undefined : readTokensFile(tokensFile)
-  // Loaded when it is asked for: other commands start quicker without it.
+  // Loaded on demand: other commands start faster without it.
   const [server, { dashboard }] = await Promise.all([
     import('../../server/index.ts'),
     import('../../server/operators.ts'),
@@ -105,25 +106,25 @@ async function start(
   })
 }
 
-/** The first signal that says to end, and the second, which is not waited for. */
+/** The first ending signal closes the server; the second ends the process without waiting for open calls. */
 function endings(
   interruption: Interruption,
   hangUp: () => void,
 ): { readonly first: Promise<EndingSignal>; readonly second: Promise<EndingSignal> } {
-  const told: ((signal: EndingSignal) => void)[] = []
-  const first = new Promise<EndingSignal>((resolve) => told.push(resolve))
-  const second = new Promise<EndingSignal>((resolve) => told.push(resolve))
-  interruption.receiver = (signal) => (signal === 'SIGHUP' ? hangUp() : told.shift()?.(signal))
+  const resolvers: ((signal: EndingSignal) => void)[] = []
+  const first = new Promise<EndingSignal>((resolve) => resolvers.push(resolve))
+  const second = new Promise<EndingSignal>((resolve) => resolvers.push(resolve))
+  interruption.receiver = (signal) => (signal === 'SIGHUP' ? hangUp() : resolvers.shift()?.(signal))
   return { first, second }
 }
 
-/** A file that makes no sense changes nothing: those who could call before still can. */
-function readAgain(server: LeaseholdServer, file: string | undefined, messages: CommandContext['messages']): void {
-  if (file === undefined) return messages.say('there are no tokens to read again')
+/** Reloads the tokens. If the file is invalid, the server keeps the tokens it has. */
+function reloadTokens(server: LeaseholdServer, file: string | undefined, messages: CommandContext['messages']): void {
+  if (file === undefined) return messages.say('there are no tokens to reload')
   try {
     const tokens: readonly TokenOptions[] = readTokensFile(file)
     server.replaceTokens(tokens)
-    messages.say(`${tokens.length} tokens read again`)
+    messages.say(`${tokens.length} tokens reloaded`)
   } catch (error) {
     messages.say(`the tokens stay as they were: ${plainMessageOf(error)}`)
   }
@@ -149,13 +150,13 @@ function loggerTo(messages: CommandContext['messages']): Logger {
   return { debug: () => {}, info: () => {}, warn: (message) => messages.say(message) }
 }
 
-/** Whether others can see what is sent there. */
+/** Whether the traffic can be read on the network. */
 function isReadable(url: string): boolean {
   const { protocol, hostname } = new URL(url)
   return protocol === 'http:' && !isLoopback(hostname)
 }
 
-function whom(tokensFile: string | undefined): string {
+function accessText(tokensFile: string | undefined): string {
   return tokensFile === undefined
     ? 'without tokens: everybody on this machine may do everything'
     : `with the tokens in ${tokensFile}`

@@ -19,18 +19,18 @@ import {
 } from '../output/lock-name.ts'
 import { printableJson } from '../output/terminal-text.ts'
 
-const lookEveryMs = 1000
+const pollEveryMs = 1000
 
 const help = `Usage: leasehold watch NAME [options]
        leasehold watch --all [options]
 
-Shows who holds a lock and how many wait, now and whenever that changes, until interrupted. It looks once a second: what
-came and went in between is not shown. A store that has answered and then cannot be reached is asked again.
+Shows who holds a lock and how many wait, now and whenever that changes, until interrupted. Polls once a second: shorter
+changes are not shown. If the store was reached once and fails later, watch keeps trying.
 
 Options:
 ${kindHelp}
   --all               every lock of the namespace
-  --json              one JSON document a change: kind, name, key, holders, waiters
+  --json              one line of JSON for each change: kind, name, key, holders, waiters
 ${storeHelp}
 
 Examples:
@@ -38,7 +38,8 @@ Examples:
   leasehold watch --all --json
 `
 
-export const watch: Command = {
+/** `leasehold watch` */
+export const watchCommand: Command = {
   name: 'watch',
   summary: 'show changes of a lock, or of all',
   help,
@@ -53,18 +54,18 @@ export const watch: Command = {
     const { url } = chooseSharedStore(given, context.variables)
     const interruption = new Interruption()
     const connect: CommandContext['connect'] = (...where) => interruption.during(context.connect(...where))
-    const lookPatiently = patientLook(target, interruption, context)
+    const readLocksAgain = retryingReader(target, interruption, context)
     let before: ReadonlyMap<string, LockInfo> = new Map()
     try {
       while (interruption.by === undefined) {
-        // A store that nobody has used yet has no file to look at: that of the first one who does is opened then.
+        // The default store has no file before its first use. Once somebody creates the file, open it.
         const wasUnused = isUnused(url)
         await withLocks(given, { ...context, connect }, {}, async (locks) => {
           while (interruption.by === undefined && isUnused(url) === wasUnused) {
-            const after = (await lookPatiently(locks)) ?? before
+            const after = (await readLocksAgain(locks)) ?? before
             for (const lock of changed(before, after)) context.print(`${show(target ?? lockNameOf(lock), lock)}\n`)
             before = after
-            await pause(lookEveryMs, undefined, { signal: interruption.signal }).catch(() => {})
+            await pause(pollEveryMs, undefined, { signal: interruption.signal }).catch(() => {})
           }
         })
       }
@@ -78,8 +79,8 @@ export const watch: Command = {
   },
 }
 
-/** Looks at a store that may be away for a while, once it has answered: then it gives nothing, and says so once. */
-function patientLook(
+/** Reads the locks. If a store that has answered before fails, says so once and resolves to undefined. */
+function retryingReader(
   target: Target | undefined,
   interruption: Interruption,
   { messages }: CommandContext,
@@ -87,21 +88,21 @@ function patientLook(
   let state: 'new' | 'there' | 'away' = 'new'
   return async (locks) => {
     try {
-      const found = await interruption.during(look(locks, target))
+      const found = await interruption.during(readLocks(locks, target))
       if (state === 'away') messages.say('the store answers again')
       state = 'there'
       return found
     } catch (error) {
       if (interruption.by !== undefined || state === 'new' || !worthRetrying(error)) throw error
-      if (state === 'there') messages.say(`${plainMessageOf(error)} It is asked again every second.`)
+      if (state === 'there') messages.say(`${plainMessageOf(error)} Trying again every second.`)
       state = 'away'
       return undefined
     }
   }
 }
 
-/** The one lock that is meant, or all there are, by their keys. */
-async function look(locks: Locks, target: Target | undefined): Promise<Map<string, LockInfo>> {
+/** The target, or every lock of the namespace, by key. */
+async function readLocks(locks: Locks, target: Target | undefined): Promise<Map<string, LockInfo>> {
   const found = new Map<string, LockInfo>()
   if (target === undefined) for await (const lock of everyLock(locks)) found.set(lock.key, lock)
   else {
@@ -111,11 +112,11 @@ async function look(locks: Locks, target: Target | undefined): Promise<Map<strin
   return found
 }
 
-/** Locks with other holders, or another number of waiters, than before. One that is gone is free. */
+/** Locks whose holders or number of waiters changed. A lock that disappeared is reported as free. */
 export function changed(before: ReadonlyMap<string, LockInfo>, after: ReadonlyMap<string, LockInfo>): LockInfo[] {
-  const other = [...after].filter(([key, lock]) => stateOf(lock) !== stateOf(before.get(key)))
+  const altered = [...after].filter(([key, lock]) => stateOf(lock) !== stateOf(before.get(key)))
   const gone = [...before].filter(([key]) => !after.has(key))
-  return [...gone.map(([, lock]) => ({ ...lock, holders: [], waiters: [] })), ...other.map(([, lock]) => lock)]
+  return [...gone.map(([, lock]) => ({ ...lock, holders: [], waiters: [] })), ...altered.map(([, lock]) => lock)]
 }
 
 function stateOf(lock: LockInfo | undefined): string | undefined {

@@ -8,13 +8,13 @@ const kinds = ['name', 'path', 'inode', 'issue', 'range'] as const
 
 type Kind = (typeof kinds)[number]
 
-/** What is locked, as people say it: NAME and `--kind`. */
+/** A lock as the command line names it: NAME and `--kind`. */
 export interface LockName {
   readonly kind: Kind
   readonly name: string
 }
 
-/** The same, understood. */
+/** A lock name with the scope it stands for. */
 export interface Target extends LockName {
   readonly scope: Scope
   /** For sentences: `"nightly"`, `inode 7`. */
@@ -24,22 +24,23 @@ export interface Target extends LockName {
 /** The option of commands that are about one lock. */
 export const kindOption = { kind: { type: 'string' } } satisfies OptionTable
 
+/** The help of `--kind`. */
 export const kindHelp =
-  '  --kind KIND         what NAME is: path, inode, issue or range (INODE:START-END, END not included); else a name'
+  '  --kind KIND         what NAME is: path, inode, issue or range (INODE:START-END, END not included); default: a name'
 
-/** What `name` means with the `--kind` that was given. */
+/** The target that `name` and the given `--kind` mean. */
 export function readTarget(given: ParsedArguments, name: string): Target {
   return targetOf(readKind(given), name)
 }
 
-/** The target of that kind. A path is called by its normal form. */
+/** The target of that kind. A path is normalized. */
 export function targetOf(kind: Kind, name: string): Target {
   const scope = scopeOf(kind, name)
   const called = lockNameOf(scope)
   return { ...called, scope, label: labelOf(called) }
 }
 
-/** How to name a lock by its key, with or without the namespace, and by its range if that is meant. */
+/** The name of a key, which may begin with its namespace, or of one range of it. */
 export function lockNameOf({ key, range }: Pick<Scope, 'key' | 'range'>): LockName {
   // A scope's own key begins with its kind, and no namespace has a colon.
   const scopeKey = /^\w+:/.test(key) ? key : (splitStoreKey(key)?.scopeKey ?? key)
@@ -50,7 +51,7 @@ export function lockNameOf({ key, range }: Pick<Scope, 'key' | 'range'>): LockNa
   return { kind: kind === 'named' ? 'name' : (kind as Kind), name }
 }
 
-/** A lock in a line of its own. A name is shown as it is, unless it could be taken for something else. */
+/** A lock at the start of a line: a plain name as it is, anything ambiguous quoted or with its kind. */
 export function shownName(called: LockName): string {
   return called.kind === 'name' && !/\s/.test(called.name) ? printable(called.name) : labelOf(called)
 }

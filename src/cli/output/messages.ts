@@ -3,21 +3,21 @@ import { redactedText } from '../../core/contract/redaction.ts'
 import { StandardError } from './standard-error.ts'
 import { printable } from './terminal-text.ts'
 
-/** How Leasehold itself speaks: on standard error, a line each. */
+/** The messages of Leasehold itself: lines on standard error. */
 export interface Messages {
   readonly say: (line: string) => void
-  /** A line that the next one replaces. Only where lines can be replaced. */
+  /** Shows a line that the next one replaces. Does nothing without a terminal. */
   readonly status: (line: string) => void
-  /** Takes such a line away: something else is printed there. */
+  /** Erases the status line. */
   readonly clearStatus: () => void
-  /** Whether they can. */
+  /** Whether status lines are shown. */
   readonly rewrites: boolean
   /**
-   * Does what no reader may delay. Else each line is written before we go on, in order with what is printed: somebody who
-   * reads nothing, or has pressed Ctrl-S, would keep us from renewing a lease and from stopping a command.
+   * Runs `work` with asynchronous messages. Otherwise each line is written synchronously, in order with standard output, and
+   * a reader that stops reading (Ctrl-S) would keep us from renewing a lease and from stopping a command.
    */
   readonly withoutWaiting: <Result>(work: () => Promise<Result>) => Promise<Result>
-  /** Resolves when all that was said is written. */
+  /** Resolves once all messages are written. */
   readonly written: () => Promise<void>
 }
 
@@ -29,7 +29,7 @@ const alwaysWritten: Pick<Messages, 'withoutWaiting' | 'written'> = {
   written: () => Promise.resolve(),
 }
 
-/** Lines with our name before them. Nothing in a line steers the terminal or gives away what a URL keeps secret. */
+/** Prefixes lines with our name, escapes control characters and redacts the secrets of URLs. */
 export function messagesTo(
   write: (text: string) => void,
   terminal: { columns: number } | undefined,
@@ -49,19 +49,19 @@ export function messagesTo(
     clearStatus: () => write(erasing()),
     status(line) {
       if (terminal === undefined) return
-      // A line that wraps cannot be erased.
+      // Cut the line: one that wraps cannot be erased.
       write(`${eraseLine}${`${prefix}${shown(line)}`.slice(0, terminal.columns - 1)}`)
       isStatusShown = true
     },
   }
 }
 
-/** Where a text came from a store or an error, this is the last place to take care of it. */
+/** The last place to redact and escape text that came from a store or an error. */
 function shown(line: string): string {
   return printable(redactedText(line))
 }
 
-/** Messages on our standard error, which the command shares with us. */
+/** Messages on standard error, which we share with the supervised command. */
 export function standardErrorMessages(): Messages {
   const errors = new StandardError()
   if (isatty(2)) return messagesTo(errors.write, { columns: process.stderr.columns || 80 }, errors)

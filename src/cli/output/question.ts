@@ -1,12 +1,12 @@
 import { createInterface } from 'node:readline/promises'
 
-/** Asks the person at the terminal, on standard error. Gives an empty answer if the input ends. */
+/** Asks the user on standard error. Resolves to an empty answer if the input ends. */
 export async function askAtTerminal(question: string): Promise<string> {
   const terminal = createInterface({ input: process.stdin, output: process.stderr })
   const endLine = (): void => void process.stderr.write('\n')
   const ended = new Promise<string>((resolve) => terminal.once('close', () => resolve('')))
   terminal.once('close', endLine)
-  // While keys are read one by one, Ctrl-C is a key: it becomes the signal that it is meant to be.
+  // In raw mode Ctrl-C is a key: turn it into the signal.
   terminal.once('SIGINT', () => {
     endLine()
     process.kill(process.pid, 'SIGINT')

@@ -1,6 +1,6 @@
 import { formatDuration } from '../../core/time/duration.ts'
 
-/** How long something took, for people, with hundredths where they matter. */
+/** A duration in words, with hundredths of a millisecond below 10 ms. */
 export function shortTime(milliseconds: number): string {
   return milliseconds < 10 ? `${milliseconds.toFixed(2)} ms` : formatDuration(milliseconds)
 }

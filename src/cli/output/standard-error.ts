@@ -2,7 +2,7 @@ import { write, writeSync } from 'node:fs'
 import { Writable } from 'node:stream'
 import { isatty } from 'node:tty'
 
-/** Our standard error: text is written at once, or in order and aside where nothing may wait for a reader. */
+/** Our standard error. Writes synchronously, or, inside `withoutWaiting`, in order in the background. */
 export class StandardError {
   #mayWait = true
   #unwritten = 0
@@ -26,24 +26,23 @@ export class StandardError {
   readonly written = (): Promise<void> => this.#written
 }
 
-/** Writes in another thread, which may wait. */
+/** Writes in a thread of the pool, which may block. */
 function writeAside(text: string): Promise<void> {
   return new Promise((resolve) => write(2, text, () => resolve()))
 }
 
-/** Writes at once. Nobody may be listening any more: that is no reason to fail. */
+/** Writes synchronously. A closed standard error is no reason to fail. */
 function writeError(text: string): void {
   try {
     writeSync(2, text)
   } catch {
-    // Closed, or full and not being read.
+    // Closed, or full because nobody reads it.
   }
 }
 
 /**
- * Puts something else in the place of `process.stderr`, unless that is a terminal. Node looks at it whenever a socket ends,
- * and looking makes a pipe non-blocking, for everybody who shares it: a command that prints faster than it is read would
- * lose what it prints.
+ * Replaces `process.stderr` unless it is a terminal. Node opens it whenever a socket ends, and that makes a pipe non-blocking
+ * for every process that shares it: a command that prints faster than its reader reads would lose output.
  */
 export function replaceStandardError(): void {
   if (isatty(2)) return

@@ -1,19 +1,20 @@
 import { exitCodes } from '../exit-codes.ts'
 import type { Messages } from './messages.ts'
 
-/** What a command prints for programs. */
+/** The standard output of a command, for programs to read. */
 export interface StandardOutput {
-  /** Writes to standard output. A reader that has seen enough (`| head`) ends us quietly; other failures are told. */
+  /** Writes to standard output. If the reader closes it (`| head`), exits quietly; reports other failures. */
   readonly print: (text: string) => void
-  /** Ends the process once all that was printed is out: nothing that is left may delay it. */
+  /** Ends the process once all output is written, whatever else is still running. */
   readonly finish: (exitCode: number) => void
 }
 
+/** The output of this process. */
 export function standardOutput({ say }: Messages): StandardOutput {
   let isUsed = false
   const end = (error: NodeJS.ErrnoException | null | undefined, exitCode: number): void => {
     if (error === null || error === undefined || error.code === 'EPIPE') process.exit(exitCode)
-    say(`what was to be printed could not be written: ${error.message}`)
+    say(`standard output could not be written: ${error.message}`)
     process.exit(exitCodes.outputLost)
   }
   return {
@@ -23,7 +24,7 @@ export function standardOutput({ say }: Messages): StandardOutput {
       process.stdout.write(text)
     },
     finish(exitCode) {
-      // Looking at process.stdout would make a pipe that the command shared with us non-blocking.
+      // Opening process.stdout would make the pipe that we share with the command non-blocking.
       if (isUsed) process.stdout.write('', (error) => end(error, exitCode))
       else process.exit(exitCode)
     },

@@ -2,7 +2,7 @@ import { printable } from './terminal-text.ts'
 
 const gap = '  '
 
-/** Columns as wide as they need to be, under their headings. Nothing in a cell steers the terminal. */
+/** A table with aligned columns under their headings. Control characters in cells are escaped. */
 export function formatTable(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [headings, ...rows.map((row) => row.map(printable))]
   const widths = headings.map((_, column) => Math.max(...lines.map((line) => width(line[column] ?? ''))))
@@ -16,7 +16,7 @@ export function formatTable(headings: readonly string[], rows: readonly (readonl
 
 const characters = new Intl.Segmenter()
 
-/** In characters as people see them. */
+/** The width in characters as the user sees them (grapheme clusters). */
 function width(text: string): number {
   return [...characters.segment(text)].length
 }

@@ -1,10 +1,10 @@
 /**
- * Names, hosts and metadata come from the store, that is from anybody who may write to it. Nothing of them may steer the
- * terminal they are shown on: no escape sequences, no line breaks, no text that runs backwards.
+ * Characters that control a terminal: escape sequences, line breaks, text direction. Names, hosts and metadata come from the
+ * store, that is from anybody who may write to it, so they are shown without these.
  */
 const steering = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu
 
-/** The text with every character that could steer a terminal written as `\u001b`. JSON stays the same JSON. */
+/** The text with every control character escaped, as in `\u001b`. JSON keeps its meaning. */
 export function printable(text: string): string {
   return text.replace(steering, (character) => {
     let escaped = ''
@@ -15,12 +15,12 @@ export function printable(text: string): string {
   })
 }
 
-/** Lines of which each is {@link printable}, for what is printed whole. */
+/** A text of several lines, each made {@link printable}. */
 export function printableLines(text: string): string {
   return text.split('\n').map(printable).join('\n')
 }
 
-/** A copy of a plain value in which every text is {@link printable}. */
+/** A copy of a plain value with every string made {@link printable}. */
 export function printableCopy<Value>(value: Value): Value {
   return copy(value) as Value
 }
@@ -29,7 +29,7 @@ function copy(value: unknown): unknown {
   if (typeof value === 'string') return printable(value)
   if (typeof value !== 'object' || value === null || value instanceof Date) return value
   if (Array.isArray(value)) return value.map(copy)
-  // Defines each property anew: one called __proto__ stays a property.
+  // `fromEntries` defines properties: one called __proto__ stays a plain property.
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [printable(name), copy(each)]))
 }
 
@@ -38,7 +38,7 @@ export function printableJson(value: unknown): string {
   return printable(JSON.stringify(value))
 }
 
-/** A name in quotes, as it is shown inside sentences. */
+/** A name in quotes, for use inside a sentence. */
 export function quoted(name: string): string {
   return `"${printable(name)}"`
 }

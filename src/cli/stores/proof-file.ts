@@ -19,18 +19,18 @@ import { OutputError, UsageError } from '../exit-codes.ts'
 import { identifyStores } from './store.ts'
 import { quoted } from '../output/terminal-text.ts'
 
-/** The file by which one command leaves a lock to another. */
+/** The file of `--proof`, by which `acquire` hands a lock to later commands. */
 export function proofFile(given: ParsedArguments, command: string): string {
   const file = given.texts.get('proof') ?? ''
   if (file !== '') return file
   throw new UsageError(
-    `${command} needs --proof FILE: ${command === 'acquire' ? 'it is written there' : 'what acquire wrote'}.`,
+    `${command} needs --proof FILE: ${command === 'acquire' ? 'the file to write' : 'the file that acquire wrote'}.`,
   )
 }
 
 /**
- * Throws if there is such a file, which may be the only thing that can release another lock, or if none can be made: who
- * waits for a lock should not learn that at the end.
+ * Throws if the file exists, since it may be the only proof of another lock, or if it cannot be created. Called before
+ * waiting for the lock, so that the user learns it at once.
  */
 export function refuseUnwritable(file: string): void {
   if (existsSync(file)) throw new UsageError(`${quoted(file)} exists. Release that lock first, or choose another FILE.`)
@@ -42,21 +42,21 @@ export function refuseUnwritable(file: string): void {
   }
 }
 
-/** A proof as it was read, with what else the file says. */
+/** The content of a proof file. */
 export interface ReadProof {
   readonly proof: LeaseProof
   readonly namespace: string
-  /** Where the lock is. Files of older versions do not say. */
+  /** The store of the lock. Files of older versions do not name it. */
   readonly store: StoreIdentity | undefined
 }
 
-/** For its owner alone: whoever can read it can release the lock. It says which store the lock is in, but no password. */
+/** Writes a proof, readable for its owner alone: anybody who can read it can release the lock. Names the store, without passwords. */
 export function writeProof(file: string, proof: LeaseProof, storeUrl: string): void {
   const text = JSON.stringify({ ...proof, store: identifyStores(storeUrl) })
   try {
     writeFileSync(file, `${text}\n`, { mode: 0o600, flag: 'wx' })
   } catch (error) {
-    // On a full disk it is made and stays empty: nothing could be done with it, and it would be in the way.
+    // On a full disk the file is created but stays empty: remove it, since it is useless and blocks the next attempt.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') rmSync(file, { force: true })
     throw new OutputError(`The proof could not be written: ${messageOf(error)}`, { cause: error })
   }
@@ -65,7 +65,7 @@ export function writeProof(file: string, proof: LeaseProof, storeUrl: string): v
 /** A proof is about 400 bytes. */
 const proofBytesMax = 65_536
 
-/** The proof, the namespace of its lock, and its store. */
+/** Reads a proof file. Throws if others could have written it, or if it holds no proof. */
 export function readProof(file: string): ReadProof {
   const text = readOwn(file)
   let read: (LeaseProof & { readonly store?: StoreIdentity }) | null
@@ -82,13 +82,13 @@ export function readProof(file: string): ReadProof {
 }
 
 /**
- * The text of a file that nobody else can have written: a proof says which store to call, and a stranger's would have us
- * call a server of theirs.
+ * The text of a file that only this user can have written: a proof names the store to call, so a forged one would send us to
+ * an attacker's server.
  */
 function readOwn(file: string): string {
   let descriptor: number | undefined
   try {
-    // A pipe without a writer would keep us waiting.
+    // Non-blocking: opening a pipe without a writer would block.
     descriptor = openSync(file, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0))
     const stats = fstatSync(descriptor)
     if (!stats.isFile() || stats.size > proofBytesMax) throw new UsageError(noProof(file))
@@ -110,6 +110,7 @@ function readOwn(file: string): string {
   }
 }
 
+/** Removes a proof file, if it is there. */
 export function removeProof(file: string): void {
   rmSync(file, { force: true })
 }

@@ -6,10 +6,11 @@ import { chooseSharedStore, describeStore, refuseMissing, identifyStores, stores
 import { quoted } from '../output/terminal-text.ts'
 import { UsageError } from '../exit-codes.ts'
 
-export const proofStoreHelp = `  --store URL         that of the proof, and needed only if it takes a password or a token; else $LEASEHOLD_STORE
-  --namespace NAME    that of the proof`
+/** The help of the store options of `renew` and `release`. */
+export const proofStoreHelp = `  --store URL         the store of the proof; needed only for its password or token; default $LEASEHOLD_STORE
+  --namespace NAME    the namespace of the proof`
 
-/** Opens the locks that a proof is of, for `work`, and closes them after it. Throws if other ones are asked for. */
+/** Opens the store of a proof for `work`, and closes it afterwards. Throws if options name another store or namespace. */
 export async function withLocksOf<Result>(
   read: ReadProof,
   given: ParsedArguments,
@@ -32,8 +33,8 @@ export async function withLocksOf<Result>(
 }
 
 /**
- * The URL that is configured if there is one, and it must name the store of the proof; else the one in the proof. What this
- * user's variables and files hold for a store they configured, such as a token, is for no other one.
+ * The configured URL, which must name the store of the proof; without one, the URL in the proof. Credentials in this user's
+ * variables and files are never sent to a store that only the proof names.
  */
 function storeUrlOf({ store }: ReadProof, given: ParsedArguments, variables: CommandContext['variables']): string {
   const { url } = chooseSharedStore(given, variables)
@@ -59,7 +60,7 @@ function storeUrlOf({ store }: ReadProof, given: ParsedArguments, variables: Com
   )
 }
 
-/** Whether whoever opens a store may send it what the user's variables and files hold: a token, a password. */
+/** Whether opening a store may send it credentials from the user's variables or files. */
 function takesCredentials(url: string, variables: CommandContext['variables']): boolean {
   return storesIn(url).some((each) => {
     const [scheme = ''] = each.split(':')
@@ -68,18 +69,18 @@ function takesCredentials(url: string, variables: CommandContext['variables']): 
   })
 }
 
-/** Stores that are opened with nothing but what their URL says. Others look for a password or a token elsewhere. */
+/** Schemes of stores that take credentials from their URL only, not from variables or files. */
 const withoutCredentials = new Set(['sqlite', 'redis', 'rediss', 'redis-cluster', 'rediss-cluster', 'etcd', 'etcds'])
 
-/** Whether the store says that the lock is no longer ours. */
+/** Whether an error says that the proof no longer holds its lock. */
 export function isProofSpent(error: unknown): boolean {
   return error instanceof LeaseholdError && error.code === 'NOT_HELD'
 }
 
-/** For a proof that does not say which store it is of: who knows whether this is the one that was asked. */
+/** The error for a proof without a store: the lock is not in this store, which may be the wrong one. */
 export function notKnownHere(file: string): LeaseholdError {
   const message =
-    'This store does not have the lock, or not any more; the proof does not say whether it is the right one. ' +
-    `${quoted(file)} is left as it is.`
+    'This store does not have the lock (any more), and the proof does not say whether this is the right store. ' +
+    `${quoted(file)} is kept.`
   return new LeaseholdError('NOT_HELD', message)
 }

@@ -8,29 +8,31 @@ import { printable } from '../output/terminal-text.ts'
 import { UsageError } from '../exit-codes.ts'
 import { parseQuorum, identifyStore, type StoreIdentity } from '../../api/stores/store-url.ts'
 
-/** Which locks a command line is about. */
+/** The store and namespace of a command line. */
 export interface StoreChoice {
   readonly url: string
   readonly namespace: string
 }
 
+/** The help of `--store`. */
 export const storeUrlHelp = `  --store URL         where the locks are kept: sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST,
                       postgres://HOST, mongodb://HOST, etcd://HOST, github:OWNER/REPO, http://HOST:PORT …;
-                      else $LEASEHOLD_STORE, else a file in your state directory`
+                      default $LEASEHOLD_STORE, else a file in your state directory`
 
+/** The help of `--store` and `--namespace`. */
 export const storeHelp = `${storeUrlHelp}
-  --namespace NAME    which locks of the store; else $LEASEHOLD_NAMESPACE, else default`
+  --namespace NAME    which locks of the store; default $LEASEHOLD_NAMESPACE, else "default"`
 
 const defaultUrl = 'sqlite:'
 
-/** The store and namespace that options, else variables, name. */
+/** The store and namespace of the options, else of the environment variables, else the default. */
 export function chooseStore(given: ParsedArguments, variables: CommandContext['variables']): StoreChoice {
   const url = given.texts.get('store') ?? (variables['LEASEHOLD_STORE'] || defaultUrl)
   const namespace = given.texts.get('namespace') ?? (variables['LEASEHOLD_NAMESPACE'] || 'default')
   return { url: absolute(url), namespace }
 }
 
-/** The same for commands whose locks others are to see. */
+/** As {@link chooseStore}, but refuses a store that no other process can see. */
 export function chooseSharedStore(given: ParsedArguments, variables: CommandContext['variables']): StoreChoice {
   const choice = chooseStore(given, variables)
   if (!livesInThread(choice.url)) return choice
@@ -40,13 +42,13 @@ export function chooseSharedStore(given: ParsedArguments, variables: CommandCont
   )
 }
 
-/** The same file for a command that changes its directory and uses Leasehold itself. */
+/** Makes a file path absolute, so that it names the same file if the command changes its directory. */
 function absolute(url: string): string {
   const file = url === defaultUrl ? undefined : storeFile(url)
   return file === undefined ? url : `sqlite:${file}`
 }
 
-/** Whether nobody has used the store yet that is there for whoever names none. */
+/** Whether the URL is that of the default store and its file does not exist yet. */
 export function isUnused(url: string): boolean {
   return url === defaultUrl && isMissing(url)
 }
@@ -56,7 +58,7 @@ function isMissing(url: string): boolean {
   return file !== undefined && !existsSync(file)
 }
 
-/** Throws if a file was named that does not exist: it would be made, and found to be empty. */
+/** Throws if the URL names a file that does not exist: opening it would create an empty store. */
 export function refuseMissing(url: string): void {
   if (url === defaultUrl || !isMissing(url)) return
   throw new LeaseholdError(
@@ -66,8 +68,8 @@ export function refuseMissing(url: string): void {
 }
 
 /**
- * Opens the locks for `work`, which only looks at what is there, and closes them after it. Makes no store: a default one
- * that nobody has used yet is looked at as an empty one.
+ * Opens the store for `work`, which creates no locks, and closes it afterwards. Creates no store: a default store without a
+ * file is read as an empty one.
  */
 export async function withLocks<Result>(
   given: ParsedArguments,
@@ -85,14 +87,14 @@ export async function withLocks<Result>(
   }
 }
 
-/** The store for people, without secrets. */
+/** The URL of the store without its secrets, to show to users. */
 export function describeStore(url: string): string {
   return printable(url === defaultUrl ? `${url}${storeFile(url)}` : redactedUrl(url))
 }
 
 const locksPerPage = 500
 
-/** Every lock of the namespace whose name begins with `prefix`, a page at a time. */
+/** Every lock of the namespace whose name begins with `prefix`, read page by page. */
 export async function* everyLock(locks: Locks, prefix?: string): AsyncIterable<LockInfo> {
   let after: string | undefined
   do {
@@ -108,12 +110,12 @@ export async function* everyLock(locks: Locks, prefix?: string): AsyncIterable<L
 
 const scheme = 'quorum:'
 
-/** The URLs of the stores that a URL names: one, or those of a quorum. */
+/** The URL itself, or the URLs of the nodes of a quorum. */
 export function storesIn(url: string): readonly string[] {
   return url.startsWith(scheme) ? parseQuorum(url.slice(scheme.length)).urls : [url]
 }
 
-/** Which store a URL names, or which stores a quorum is of. */
+/** The identity of a store, or of all nodes of a quorum. */
 export function identifyStores(url: string): StoreIdentity {
   if (!url.startsWith(scheme)) return identifyStore(url)
   const { urls, options } = parseQuorum(url.slice(scheme.length))

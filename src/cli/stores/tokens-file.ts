@@ -3,8 +3,8 @@ import { LeaseholdError, messageOf } from '../../core/errors.ts'
 import { checkTokens, type TokenOptions } from '../../server/auth/tokens.ts'
 
 /**
- * The tokens of a JSON file. A file that others can read or own is refused, as ssh does with keys. A file of root's may be
- * readable for a group too, as PostgreSQL allows for its keys: containers and systemd hand out secrets that way.
+ * The tokens of a JSON file. Refuses a file that others own or can read, as ssh does with keys. A file owned by root may be
+ * readable for a group, as PostgreSQL allows for its keys: containers and systemd provide secrets that way.
  */
 export function readTokensFile(file: string): readonly TokenOptions[] {
   let text: string
@@ -12,7 +12,7 @@ export function readTokensFile(file: string): readonly TokenOptions[] {
     const { mode, uid } = statSync(file)
     const user = process.geteuid?.()
     if (user !== undefined && uid !== user && uid !== 0) {
-      throw new LeaseholdError('INVALID', `The tokens in ${file} belong to another user, who could add any to them.`)
+      throw new LeaseholdError('INVALID', `The tokens in ${file} belong to another user, who could add tokens.`)
     }
     const allowed = uid === 0 && user !== 0 ? 0o640 : 0o600
     if (process.platform !== 'win32' && (mode & 0o077 & ~allowed) !== 0) {
@@ -27,7 +27,7 @@ export function readTokensFile(file: string): readonly TokenOptions[] {
   return checkTokens(parsed(text, file))
 }
 
-/** What JSON.parse says of text that is no JSON may quote it: a token is not to appear anywhere. */
+/** Parses JSON. Drops the error of JSON.parse, which may quote a token. */
 function parsed(text: string, file: string): unknown {
   try {
     return JSON.parse(text)

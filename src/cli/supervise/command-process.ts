@@ -14,31 +14,31 @@ export interface ProcessExit {
   readonly signal: NodeJS.Signals | null
 }
 
-/** What to run. */
+/** The command to run, and its environment. */
 export interface CommandSetup {
   readonly command: string
   readonly args: readonly string[]
   readonly variables: NodeJS.ProcessEnv
-  /** The lock that it runs under, for its watchdog. */
+  /** The tag of the lock it runs under, for its watchdog. */
   readonly lock: string
 }
 
-/** How often to look whether the rest has ended after the command did. */
+/** How often to check whether the remaining processes have ended after the command did. */
 const restEveryMs = 20
-/** How long to wait for processes that were killed: the system may hold on to one. */
+/** How long to wait for killed processes: one may be blocked in the kernel. */
 const killedWithinMs = 3000
 
 /**
  * A command that runs with our input and output.
  *
- * It leads a session of its own, so that signals reach it and what it started in one go. At a terminal that would take the
- * terminal away from it (no Ctrl-C, no job control, no passwords), so there it stays in ours; what the terminal sends, it
- * gets from the terminal. All that it started is found in either case, see {@link ProcessFamily}.
+ * The command leads its own session, so that one signal reaches it and its children. At a terminal a new session would lose
+ * the terminal (no Ctrl-C, no job control, no passwords), so there the command stays in our session and gets the terminal's
+ * signals directly. {@link ProcessFamily} finds its processes in either case.
  */
 export class CommandProcess implements Disposable {
   readonly family: ProcessFamily
   readonly ended: Promise<ProcessExit>
-  /** Called when this process goes on after it was stopped, before the command does. */
+  /** Called when this process continues after a stop, before the command continues. */
   resumed: (() => void) | undefined
   readonly #child: ChildProcess
   readonly #isShared: boolean
@@ -51,7 +51,7 @@ export class CommandProcess implements Disposable {
     const mark = newMark()
     const env = { ...variables, [markVariable]: marksInside(variables[markVariable], mark) }
     const controlGroup = process.platform === 'linux' ? ControlGroup.make(mark) : undefined
-    // Before the command: there is no moment in which that runs unguarded.
+    // Start the watchdog first, so that the command never runs unguarded.
     const watchdog = startWatchdog(lock, mark, controlGroup)
     try {
       const spawnIt = (): ChildProcess => spawn(command, args, { stdio: 'inherit', detached: !isShared, env })
@@ -82,17 +82,17 @@ export class CommandProcess implements Disposable {
     this.family = new ProcessFamily(traits)
     if (!this.#isShared) process.on('SIGTSTP', this.#pause)
     process.on('SIGCONT', this.#goOn)
-    // An error after the start is about a signal that could not be sent: the process has ended.
+    // An error after the start means that a signal could not be sent: the process has ended.
     child.on('error', () => {})
   }
 
-  /** Passes on what somebody sent to us. At a terminal, its keys have reached the command already. */
+  /** Forwards an ending signal. At a terminal, Ctrl-C and Ctrl-\\ have reached the command already. */
   forward(signal: EndingSignal): void {
     if (this.#isShared && (signal === 'SIGINT' || signal === 'SIGQUIT')) return
     this.family.signal(signal)
   }
 
-  /** Passes on what is for the command alone: it would end most of what the command started. */
+  /** Forwards SIGUSR1 or SIGUSR2 to the command alone: by default they end a process, such as its children. */
   passSignal(signal: ForwardedSignal): void {
     const { pid, exitCode, signalCode } = this.#child
     if (pid === undefined || exitCode !== null || signalCode !== null) return
@@ -104,15 +104,15 @@ export class CommandProcess implements Disposable {
     }
   }
 
-  /** Tells it to end, or ends it, with all that it started. A command that was paused must run to hear it. */
+  /** Stops the command and its processes. SIGCONT follows SIGTERM, since a suspended process cannot handle it. */
   stop(signal: 'SIGTERM' | 'SIGKILL'): void {
     if (signal === 'SIGKILL') this.family.kill()
     else this.family.signal(signal, 'SIGCONT')
   }
 
   /**
-   * Resolves when nothing is left of what the command started, or when what was killed does not end. Gives the numbers of
-   * the processes that are left.
+   * Resolves once all processes of the command have ended, or killed ones do not end in time. Resolves to the pids that are
+   * left.
    */
   async restEnded(wasKilled: () => boolean): Promise<number[]> {
     let killedAt: number | undefined
@@ -128,7 +128,7 @@ export class CommandProcess implements Disposable {
     }
   }
 
-  /** Whether something that it started runs on without it. */
+  /** Whether a process that the command started is still running. */
   get leftSomething(): boolean {
     return this.family.isAlive()
   }
@@ -141,7 +141,7 @@ export class CommandProcess implements Disposable {
     this.#child.unref()
   }
 
-  /** Ctrl-Z stops us alone: a command in a session of its own must not run on without anybody to renew its lease. */
+  /** Ctrl-Z stops only us: suspend a command in its own session too, since nobody renews its lease meanwhile. */
   readonly #pause = (): void => {
     this.family.signal('SIGSTOP')
     process.kill(process.pid, 'SIGSTOP')
@@ -153,7 +153,7 @@ export class CommandProcess implements Disposable {
   }
 }
 
-/** The process as it is found among others; undefined if the system would not start it. */
+/** The pid and start time of the command; undefined if it could not be started. */
 function leaderOf({ pid }: ChildProcess): FamilyTraits['leader'] {
   if (pid === undefined) return undefined
   return { pid, started: process.platform === 'linux' ? (processEntry(pid)?.started ?? -1) : 0 }

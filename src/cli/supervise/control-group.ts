@@ -11,17 +11,17 @@ import {
 import path from 'node:path'
 
 const prefix = 'leasehold-'
-/** How long one is left alone that nobody is in: its run may be about to begin. */
+/** How long an empty group is left alone: its run may be about to begin. */
 const leftAloneMs = 60_000
 const removalsMax = 10
 const removalPauseMs = 5
 const pauseCell = new Int32Array(new SharedArrayBuffer(4))
-/** How deep groups inside a run's are looked for: runs inside runs have one each. */
+/** How deep to search nested groups: each nested run has one. */
 const depthMax = 20
 
 /**
- * A control group (Linux, version 2) that a command is started in. Nothing that the command starts gets out of it, whatever
- * it does to its session, its parent or its environment; but few users may make one.
+ * A control group (Linux, version 2) that a command is started in. Its processes stay in it whatever they do to their session,
+ * parent or environment, but few users may create one.
  */
 export class ControlGroup {
   readonly directory: string
@@ -30,7 +30,7 @@ export class ControlGroup {
     this.directory = directory
   }
 
-  /** One inside the group of this process. Undefined where there are none, or this user may not make one. */
+  /** Creates a group inside that of this process. Undefined without control groups, or without permission. */
   static make(mark: string): ControlGroup | undefined {
     try {
       const own = ownDirectory()
@@ -45,7 +45,7 @@ export class ControlGroup {
     }
   }
 
-  /** Starts something in the group: what this process starts while it is in it itself. */
+  /** Calls `start` while this process itself is in the group, so that its children begin there. */
   startIn<Started>(start: () => Started): Started {
     const isIn = move(process.pid, this.directory)
     try {
@@ -55,12 +55,12 @@ export class ControlGroup {
     }
   }
 
-  /** The numbers of all processes in it. */
+  /** The pids of all processes in the group. */
   processes(): number[] {
     return processesIn(this.directory, depthMax)
   }
 
-  /** Removes the group. What is still in it runs on in the one around it. False: that has to be tried again. */
+  /** Removes the group, and moves its processes to the parent group. False: try again later. */
   remove(): boolean {
     for (let tries = 0; tries < removalsMax; tries += 1) {
       try {
@@ -69,7 +69,7 @@ export class ControlGroup {
         return true
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === 'ENOENT') return true
-        // The system counts a process that has ended for a moment longer. Else the next run removes it.
+        // The kernel counts an ended process for a moment longer. If this keeps failing, the next run removes the group.
         Atomics.wait(pauseCell, 0, 0, removalPauseMs)
       }
     }
@@ -100,7 +100,7 @@ function processesIn(directory: string, depth: number): number[] {
     const inner = depth === 0 ? [] : groupsIn(directory).flatMap((group) => processesIn(group, depth - 1))
     return [...own, ...inner]
   } catch {
-    return [] // It is gone.
+    return [] // The group is gone.
   }
 }
 
@@ -114,14 +114,14 @@ function removeWithin(directory: string, depth: number): void {
   rmdirSync(directory)
 }
 
-/** Removes what runs have left whose watchdog was killed with them. The system keeps those that somebody is in. */
+/** Removes groups of runs that were killed together with their watchdog. The kernel refuses if one is not empty. */
 function clearOld(own: string): void {
   for (const group of groupsIn(own)) {
     try {
       const isOld = Date.now() - statSync(group).mtimeMs > leftAloneMs
       if (path.basename(group).startsWith(prefix) && isOld) rmdirSync(group)
     } catch {
-      // Somebody is in it, or it is gone.
+      // The group is not empty, or is gone.
     }
   }
 }

@@ -11,10 +11,10 @@ import { type StoreChoice, identifyStores } from '../stores/store.ts'
 import { quoted } from '../output/terminal-text.ts'
 import { lockTag, sweepsFinished } from './watchdog.ts'
 
-/** How long to wait for the store's word on a release. */
+/** How long to wait for the store to confirm a release. */
 const releaseMaxMs = 2000
 
-/** Why a command is stopped whose lease is as good as ever. */
+/** The reason to stop a command whose lease reaches its longest hold. */
 const heldLongest = '--max-hold is near'
 
 interface Holding {
@@ -24,21 +24,21 @@ interface Holding {
   readonly interruption: Interruption
 }
 
-/** How a time of holding ended. */
+/** How a run under a lease ended. */
 export interface HoldResult {
   readonly exitCode: number
-  /** The command was stopped because of the lease, or ended too late. Its own exit code may be the same. */
+  /** Whether the command was stopped because of the lease, or ended after the lease had. */
   readonly isLost: boolean
 }
 
-/** Runs the command while the lease is held and lets the lease go. */
+/** Runs the command while the lease is held, then releases the lease. */
 export async function holdDuring(lease: Lease, locks: Locks, holding: Holding): Promise<HoldResult> {
   const { request, context, interruption } = holding
   try {
-    // Whoever interrupts a grant has reached no command, and wants none to be started.
+    // A signal during the grant means: start no command.
     if (interruption.by !== undefined) throw new Error('interrupted')
     await letSweepsFinish(lease, holding)
-    // It may have been lost since it was granted: while we waited, or were suspended. Then nothing may begin.
+    // If the lease was lost since the grant, while we waited or were suspended, start nothing.
     if (!lease.held) {
       const why = lease.loss?.reason ?? 'expired'
       context.messages.say(`the lease on ${request.label} was lost before the command began: ${why}.`)
@@ -52,13 +52,13 @@ export async function holdDuring(lease: Lease, locks: Locks, holding: Holding): 
   }
 }
 
-/** A holder whose Leasehold was killed may have left processes: on this machine, those end before ours begins. */
+/** Waits until watchdogs on this machine have killed what an earlier holder left behind. */
 async function letSweepsFinish(lease: Lease, holding: Holding): Promise<void> {
   const { request, context, interruption } = holding
   if (await sweepsFinished(tagOf(lease, holding), interruption.signal)) return
   if (interruption.by !== undefined) throw new Error('interrupted')
   context.messages.say(
-    `processes that the holder of ${request.label} before us left on this machine have not ended: only the fence protects`,
+    `processes of the previous holder of ${request.label} are still running on this machine: only the fence protects`,
   )
 }
 
@@ -66,7 +66,7 @@ function tagOf(lease: Lease, { store }: Holding): string {
   return lockTag(identifyStores(store.url).url, lease.key)
 }
 
-/** The command running, or the exit code if the system would not start it. */
+/** Starts the command. Resolves to an exit code if it cannot be started. */
 async function start(lease: Lease, locks: Locks, holding: Holding): Promise<CommandProcess | number> {
   const { request, context } = holding
   const variables = commandEnvironment(lease, locks, holding)
@@ -89,7 +89,7 @@ function describeStartFailure({ code, message }: NodeJS.ErrnoException): string 
   return code === 'EACCES' ? 'not executable' : message
 }
 
-/** What the command is told. Never the claim's id: whoever knows it can release the lock. */
+/** The command's environment. Never the claim's id: anybody who knows it can release the lock. */
 function commandEnvironment(lease: Lease, locks: Locks, { request, store, context }: Holding): NodeJS.ProcessEnv {
   return {
     ...context.variables,
@@ -110,7 +110,7 @@ async function follow(command: CommandProcess, lease: Lease, locks: Locks, holdi
   const isLongest = (): boolean => isLongestHold(lease, ttlMs, maxHoldMs)
   const watch = new LeaseWatch({
     lease,
-    // What is held for less than a ttl is not in danger from the beginning.
+    // With a longest hold below the ttl, measure jeopardy against that: the lease is not in danger from the start.
     ttlMs: Math.min(ttlMs, maxHoldMs ?? Infinity),
     killAfterMs: request.killAfterMs,
     environment: systemEnvironment(),
@@ -123,11 +123,11 @@ async function follow(command: CommandProcess, lease: Lease, locks: Locks, holdi
   interruption.forwarder = (signal) => command.passSignal(signal)
   // Sent while the command was being started: also at a terminal nobody knows whether it was there to get it.
   if (interruption.by !== undefined) command.family.signal(interruption.by)
-  command.resumed = () => watch.look()
+  command.resumed = () => watch.check()
   try {
     const ending = await command.ended
     // Looks at the clock once more: a command that ended too late has done unprotected work, and what it left is stopped.
-    if (!lease.held) watch.look()
+    if (!lease.held) watch.check()
     const isLost = watch.stoppedBecause !== undefined || !lease.held
     const left = isLost ? await command.restEnded(() => watch.killed) : []
     if (left.length > 0) say(`could not be stopped: process ${left.join(', ')}. Only the fence protects.`)
@@ -143,7 +143,7 @@ async function follow(command: CommandProcess, lease: Lease, locks: Locks, holdi
   }
 }
 
-/** Says what happens to the lease, and has the watch look at it. */
+/** Reports what happens to the lease, and has the watch check it. */
 function reportDanger(
   locks: Locks,
   watch: LeaseWatch,
@@ -155,16 +155,16 @@ function reportDanger(
   return [
     locks.on('jeopardy', ({ reason, remainingMs }) => {
       const left = `${formatDuration(remainingMs)} left`
-      // A lease that must end is not renewed in full: that is no failure of the store.
+      // Near its longest hold a lease is not renewed in full: the store has not failed.
       isInDanger = !isLongest()
       if (!isInDanger) say(`${label} is near its --max-hold: ${left}`)
       else say(`the lease on ${label} could not be renewed (${reason}): ${left}`)
-      watch.look()
+      watch.check()
     }),
     locks.on('renewed', () => {
       if (isInDanger && watch.stoppedBecause === undefined) say(`the lease on ${label} was renewed after all`)
       isInDanger = false
-      watch.look()
+      watch.check()
     }),
     locks.on('leaving', ({ reason }) => watch.leave(`asked to leave: ${reason}`)),
     locks.on('lost', ({ reason }) => watch.leave(reason)),
@@ -183,8 +183,8 @@ function exitCodeOfEnding({ code, signal }: ProcessExit): number {
 }
 
 async function release(lease: Lease, label: string, say: (message: string) => void): Promise<void> {
-  const patience = new Promise<undefined>((resolve) => setTimeout(resolve, releaseMaxMs, undefined).unref())
-  const result = await Promise.race([lease.release(), patience])
+  const timedOut = new Promise<undefined>((resolve) => setTimeout(resolve, releaseMaxMs, undefined).unref())
+  const result = await Promise.race([lease.release(), timedOut])
   if (result === undefined || result.reason === 'unavailable') {
     const left = formatDuration(lease.toJSON().ttlMs)
     say(`the store does not answer: ${label} could not be let go and ends by itself within ${left}`)

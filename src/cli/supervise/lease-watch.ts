@@ -3,36 +3,37 @@ import type { Environment, Timer } from '../../core/time/environment.ts'
 import { trustedUntil } from '../../core/time/deadline.ts'
 import type { Lease } from '../../index.ts'
 
-/** What the watch needs to know of a lease. */
+/** The part of a lease that the watch reads. */
 export interface WatchedLease {
   readonly held: boolean
   readonly remainingMs: number
 }
 
+/** The dependencies of a {@link LeaseWatch}. */
 export interface LeaseWatchSetup extends StopTerms {
   readonly lease: WatchedLease
   readonly environment: Pick<Environment, 'now' | 'timer'>
   readonly signal: (name: 'SIGTERM' | 'SIGKILL') => void
   readonly say: (message: string) => void
-  /** Why the lease is not renewed any further although nothing has failed, if that is so. */
+  /** Why the lease is no longer extended although no renewal failed, if so. */
   readonly whyNoLonger?: () => string | undefined
 }
 
-/** The clock is read at least this often: timers stand still while a machine sleeps. */
-const lookEveryMs = 1000
+/** The clock is read at least this often: timers stop while the machine sleeps. */
+const checkEveryMs = 1000
 
 /**
- * Stops a command before its lease can end. `look` compares the plan with the clock; call it whenever something happened
- * to the lease. It calls itself when something is due.
+ * Stops a command before its lease expires. `check` compares the stop plan with the clock: call it whenever the lease
+ * changed. It also runs by its own timer.
  */
 export class LeaseWatch implements Disposable {
   /** Why the command was told to stop, once it was. */
   stoppedBecause: string | undefined
-  /** Whether it was ended by force. */
+  /** Whether SIGKILL was sent. */
   killed = false
   readonly #setup: LeaseWatchSetup
   #mustLeave: string | undefined
-  /** The end of the lease as it was last told. A lease that is taken away earlier gets no later one. */
+  /** The last known end of the lease. Losing the lease does not move it. */
   #reportedEndAt: number
   #terminated = false
   #killAt = Infinity
@@ -42,20 +43,21 @@ export class LeaseWatch implements Disposable {
   constructor(setup: LeaseWatchSetup) {
     this.#setup = setup
     this.#reportedEndAt = setup.environment.now() + setup.lease.remainingMs
-    this.look()
+    this.check()
   }
 
-  /** The lease will not be extended, or is gone. */
+  /** Stops the command now: the lease will not be extended, or is lost. */
   leave(reason: string): void {
     this.#mustLeave ??= reason
-    this.look()
+    this.check()
   }
 
-  look(): void {
+  /** Compares the stop plan with the clock, and signals the command if it is due. */
+  check(): void {
     if (this.#over || this.killed) return
     const { lease, environment } = this.#setup
     const now = environment.now()
-    // Looking may bring out that the lease is lost, and that comes back here as `leave`.
+    // Reading `held` may detect the loss of the lease, which calls `leave` and so re-enters this method.
     const isHeld = lease.held
     if (this.killed) return
     if (isHeld) this.#reportedEndAt = now + lease.remainingMs
@@ -65,7 +67,7 @@ export class LeaseWatch implements Disposable {
     this.#timer?.cancel()
     if (this.killed) return
     const dueInMs = this.#terminated ? this.#killAt - now : plan.terminateInMs
-    this.#timer = environment.timer(Math.min(lookEveryMs, dueInMs), () => this.look())
+    this.#timer = environment.timer(Math.min(checkEveryMs, dueInMs), () => this.check())
     this.#timer.keepAlive(true)
   }
 
@@ -77,7 +79,7 @@ export class LeaseWatch implements Disposable {
   #carryOut(plan: StopPlan, now: number, remainingMs: number): void {
     if (!this.#terminated && plan.terminateInMs > 0) return
     const { signal, say } = this.#setup
-    // Once told to end, a command has the time it was given then, or less; a lease that recovers changes nothing.
+    // After SIGTERM the time until SIGKILL only shrinks, even if the lease recovers.
     this.#killAt = Math.min(this.#killAt, now + plan.killInMs)
     this.stoppedBecause ??= this.#mustLeave ?? this.#setup.whyNoLonger?.() ?? whyEnded(remainingMs)
     const reason = this.stoppedBecause
@@ -99,28 +101,29 @@ function whyEnded(remainingMs: number): string {
 
 /** When to stop a command, counted from now. */
 export interface StopPlan {
-  /** Ask it to end: SIGTERM. */
+  /** When to send SIGTERM. */
   readonly terminateInMs: number
-  /** End it: SIGKILL. The same as `terminateInMs`: do not ask first. */
+  /** When to send SIGKILL. If equal to `terminateInMs`, SIGTERM is skipped. */
   readonly killInMs: number
 }
 
+/** The times that a stop plan is made from. */
 export interface StopTerms {
   readonly ttlMs: number
   /** How long the command may take to end after SIGTERM. */
   readonly killAfterMs: number
 }
 
-/** Kept free before the end of the lease: timers are late, and finding all that a command started takes time. */
+/** Safety margin before the lease expires: timers fire late, and finding the processes of a command takes time. */
 const marginMaxMs = 1000
 const marginShare = 0.1
-/** A little after the client has warned that the lease is in jeopardy, with a third of it left. */
+/** Just below the third of the ttl at which the client reports jeopardy. */
 const terminateShareMax = 0.3
 
 /**
- * A command must have ended before its lease can. It is asked to end `killAfterMs` before that, but never with more
- * than a third of the ttl left: until then renewals are merely late. `remainingMs` is what is left if nothing more is renewed. A
- * holder that has to leave is asked at once, and still gets no time beyond the end it was told.
+ * Plans the stop of a command so that it has ended before its lease expires in `remainingMs`. SIGTERM comes `killAfterMs`
+ * before SIGKILL, but not before the lease is in jeopardy: until then renewals are merely late. With `mustLeave`, SIGTERM
+ * comes at once, and SIGKILL no later than the lease would have expired.
  */
 export function stopPlan(remainingMs: number, terms: StopTerms, mustLeave = false): StopPlan {
   const { ttlMs, killAfterMs } = terms
@@ -131,13 +134,13 @@ export function stopPlan(remainingMs: number, terms: StopTerms, mustLeave = fals
   return { terminateInMs: Math.max(0, remainingMs - terminateAtMs), killInMs }
 }
 
-/** What is left of a lease, and since when it is held. */
+/** How long a lease has been held, and how long it lasts. */
 type Times = Pick<Lease, 'heldMs' | 'remainingMs'>
 
-/** How much of a lease the way to the store and back may take. */
+/** The share of a lease that a round trip to the store may take. */
 const wayShare = 1 / 20
 
-/** Whether a lease ends when it does because it may be held for no longer, and not because renewals fail. */
+/** Whether the lease is ending because of its longest hold, and not because renewals fail. */
 export function isLongestHold({ heldMs, remainingMs }: Times, ttlMs: number, maxHoldMs: number | undefined): boolean {
   if (maxHoldMs === undefined) return false
   const lastMs = Math.min(ttlMs, maxHoldMs)

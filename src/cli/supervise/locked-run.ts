@@ -6,10 +6,10 @@ import type { RunRequest } from './run-request.ts'
 import type { StoreChoice } from '../stores/store.ts'
 import { takeVisibly, userName } from './taking.ts'
 
-/** A store that does not answer delays the exit by no more than this; what is left ends by its ttl. */
+/** How long closing may delay the exit if the store does not answer. Leases that are left expire. */
 const closeMaxMs = 1000
 
-/** Takes the lock, runs the command and lets the lock go. Rejects if there was nothing to run it with. */
+/** Takes the lock, runs the command and releases the lock. Rejects if the lock was not granted. */
 export async function runLocked(
   request: RunRequest,
   store: StoreChoice,
@@ -33,7 +33,7 @@ export async function runLocked(
   }
 }
 
-/** Who holds the lock, for those who wait. The command's arguments stay here: they may be secret. */
+/** The metadata of our claim, for waiters to read. It leaves out the command's arguments: they may be secret. */
 function describeOurselves({ command }: RunRequest): Record<string, unknown> {
   return { command: path.basename(command).slice(0, 100), ...userName() }
 }

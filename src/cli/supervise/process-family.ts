@@ -2,7 +2,7 @@ import type { ControlGroup } from './control-group.ts'
 import { processTable, withDescendants, type ProcessEntry } from './process-table.ts'
 import { marksOf } from './run-mark.ts'
 
-/** By what the processes of a run are recognised. */
+/** How to recognise the processes of a run. */
 export interface FamilyTraits {
   /** The mark in the environment of all that the run started. */
   readonly mark: string
@@ -14,18 +14,18 @@ export interface FamilyTraits {
   readonly controlGroup?: ControlGroup | undefined
 }
 
-/** Rounds after which a family that grows faster than it is suspended is killed as far as it is known. */
+/** Rounds of suspending before the kill. A family that forks faster than that is killed as far as it is known. */
 const roundsMax = 20
 
 /**
- * A command and all that it started, wherever that has gone: what is in the run's control group, in the command's session or
- * group, what descends from a member, what carries the mark of the run, and what was a member when it was last looked for.
+ * A command and every process that it started. A process is a member if it is in the run's control group, in the command's
+ * session or process group, descends from a member, carries the mark of the run, or was a member at the last check.
  */
 export class ProcessFamily {
   readonly #traits: FamilyTraits
-  /** Members by their numbers, with their start times: a number may be given to another process. */
+  /** Start times of the members by pid: the system may reuse a pid. */
   readonly #known = new Map<number, number>()
-  /** Processes whose environment was read and does not carry the mark. They never will. */
+  /** Start times of processes whose environment lacks the mark, by pid. It will never carry it. */
   readonly #strangers = new Map<number, number>()
 
   constructor(traits: FamilyTraits) {
@@ -47,12 +47,12 @@ export class ProcessFamily {
     return found.filter(({ hasEnded }) => !hasEnded)
   }
 
-  /** Whether anything of it is left. */
+  /** Whether any member is alive. */
   isAlive(): boolean {
     return this.members().length > 0
   }
 
-  /** Sends each member a signal, except where a run inside this one has its own Leasehold to pass the signal on. */
+  /** Signals each member. The members of a nested run get it from their own Leasehold, except SIGSTOP and SIGCONT. */
   signal(...names: NodeJS.Signals[]): void {
     const members = this.members()
     for (const name of names) {
@@ -61,7 +61,7 @@ export class ProcessFamily {
     }
   }
 
-  /** Ends all members. Each is suspended first: it starts nothing then, and what it started is still found by descent. */
+  /** Kills all members. Suspends each first, so that none forks meanwhile and descendants are still found. */
   kill(): void {
     const suspended = new Map<number, ProcessEntry>()
     for (let round = 0; round < roundsMax; round += 1) {
@@ -73,7 +73,7 @@ export class ProcessFamily {
     sendAll([...suspended.values()], 'SIGKILL', this.#ownGroup)
   }
 
-  /** Where the system lists no processes: the command, or what is left of its group. */
+  /** If the system lists no processes: the command, or what is left of its process group. */
   #unlisted(): ProcessEntry[] {
     const { leader, ownsSession } = this.#traits
     if (leader === undefined || !isThere(ownsSession ? -leader.pid : leader.pid)) return []
@@ -90,7 +90,7 @@ export class ProcessFamily {
     const { leader, ownsSession } = this.#traits
     if (this.#known.get(pid) === started) return true
     if (leader !== undefined && ownsSession && pid !== leader.pid) {
-      // The number of a session or group is not given to a process while it has members.
+      // The system does not reuse the id of a session or group while it has members.
       if (session === leader.pid || group === leader.pid) return true
     }
     return this.#isMarked(entry)
@@ -104,7 +104,7 @@ export class ProcessFamily {
     return false
   }
 
-  /** Whether a member was started by a run inside this one. */
+  /** Whether a member belongs to a nested run. */
   #isInner(pid: number): boolean {
     const { mark } = this.#traits
     const marks = process.platform === 'linux' ? (marksOf(pid) ?? []) : []
@@ -112,7 +112,7 @@ export class ProcessFamily {
   }
 }
 
-/** Sends it to the group of the command in one go, and to each of the others. */
+/** Signals the command's process group in one call, and each other member. */
 function sendAll(members: readonly ProcessEntry[], name: NodeJS.Signals, ownGroup: number | undefined): void {
   const inGroup = members.filter(({ group }) => group === ownGroup)
   if (ownGroup !== undefined && inGroup.length > 0) send(-ownGroup, name)
@@ -128,7 +128,7 @@ function isThere(target: number): boolean {
   }
 }
 
-/** Quiet about what has ended, and about what this user may not signal: it is found to be left at the end. */
+/** Ignores failures: the process has ended, or the caller reports it as left over. */
 function send(target: number, signal: NodeJS.Signals): void {
   try {
     process.kill(target, signal)

@@ -6,27 +6,27 @@ export interface ProcessEntry {
   readonly pid: number
   readonly parent: number
   readonly group: number
-  /** The session; 0 where the system does not tell. */
+  /** The session id; 0 if the system does not tell. */
   readonly session: number
-  /** In the kernel's ticks since boot, so that a number that was given again is told apart; 0 where that is not known. */
+  /** Start time in kernel ticks since boot, to detect a reused pid; 0 if unknown. */
   readonly started: number
-  /** Ended, and not yet noticed by its parent. In a container that may take for ever. */
+  /** Whether it is a zombie: ended, but not reaped by its parent. In a container that may never happen. */
   readonly hasEnded: boolean
 }
 
-/** Every process the system shows; none where it shows none. Linux tells in /proc; slim images there have no `ps`. */
+/** Every process that the system shows, possibly none. Linux: from /proc, because slim images have no `ps`. */
 export function processTable(): ProcessEntry[] {
   if (process.platform !== 'linux') return fromPs()
   return processNumbers().flatMap((pid) => processEntry(pid) ?? [])
 }
 
-/** The numbers of all processes, where there is a /proc. */
+/** The pids of all processes; empty without a /proc of our pid namespace. */
 export function processNumbers(): number[] {
   if (!isProcOurs()) return []
   return readdirSync('/proc').flatMap((name) => (/^\d+$/.test(name) ? Number(name) : []))
 }
 
-/** A chroot or sandbox may have no /proc, or that of another pid namespace, where the numbers are those of other processes. */
+/** A chroot or sandbox may have no /proc, or that of another pid namespace, whose pids are other processes. */
 function isProcOurs(): boolean {
   try {
     return readlinkSync('/proc/self') === String(process.pid)
@@ -39,7 +39,7 @@ function isProcOurs(): boolean {
 export function processEntry(pid: number): ProcessEntry | undefined {
   try {
     const status = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // The name stands in brackets and may hold anything: what follows the last bracket is field 3 and on.
+    // The name is in parentheses and may contain anything: field 3 follows the last parenthesis.
     const fields = status.slice(status.lastIndexOf(')') + 2).split(' ')
     const [state, parent, group, session] = fields
     return entry({ pid, parent, group, session, started: fields[22 - 3], state })
@@ -48,7 +48,7 @@ export function processEntry(pid: number): ProcessEntry | undefined {
   }
 }
 
-/** The processes that descend from any of `ancestors`, these included where the table has them. */
+/** The pids of `ancestors` and of all their descendants. */
 export function withDescendants(ancestors: Iterable<number>, table: readonly ProcessEntry[]): Set<number> {
   const children = new Map<number, number[]>()
   for (const { pid, parent } of table) {
@@ -57,7 +57,7 @@ export function withDescendants(ancestors: Iterable<number>, table: readonly Pro
     else siblings.push(pid)
   }
   const found = new Set(ancestors)
-  // A set is walked in the order of insertion, with what is added on the way.
+  // Iterating a set also visits the elements that are added meanwhile.
   for (const parent of found) for (const child of children.get(parent) ?? []) found.add(child)
   return found
 }

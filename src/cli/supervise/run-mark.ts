@@ -2,8 +2,8 @@ import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 
 /**
- * The variable by which a run knows the processes that it started: they hand it down to theirs, also to those that leave
- * the process group, the session or their parent. A run inside a run adds its own mark behind that of the outer one.
+ * The environment variable that marks the processes of a run. Processes inherit it even if they leave the process group, the
+ * session or their parent. A nested run appends its own mark to that of the outer run.
  */
 export const markVariable = 'LEASEHOLD_RUN'
 
@@ -15,14 +15,14 @@ export function newMark(): string {
   return randomBytes(16).toString('hex')
 }
 
-/** What the variable is for the processes of a run, inside the runs that `outer` names. */
+/** The value of the variable for the processes of a run nested in the runs of `outer`. */
 export function marksInside(outer: string | undefined, mark: string): string {
   return outer !== undefined && markForm.test(outer) ? `${outer},${mark}` : mark
 }
 
 /**
- * The runs that a process belongs to, the innermost last. Undefined where it does not say now: it belongs to another user,
- * or is in the middle of becoming another program. Only Linux shows the environment of a process.
+ * The marks of the runs that a process belongs to, the innermost last. Undefined if its environment cannot be read: it belongs
+ * to another user, or is inside `exec`. Only Linux shows the environment of a process.
  */
 export function marksOf(pid: number): readonly string[] | undefined {
   let environment: string

@@ -13,26 +13,27 @@ import { kindOption, readTarget, type Target } from '../output/lock-name.ts'
 import { quoted } from '../output/terminal-text.ts'
 import { UsageError } from '../exit-codes.ts'
 
-/** Which lock is wanted, and how. */
+/** Which lock to take, and with which options. */
 export interface LockRequest extends Target {
   readonly acquire: AcquireOptions
-  /** Held together with others that share it too. */
+  /** Whether to hold it together with other shared holders. */
   readonly shared: boolean
-  /** Held by so many at once. */
+  /** How many may hold it at once; undefined: not a semaphore. */
   readonly permits: number | undefined
-  /** A name for this process that outlives it. */
+  /** A runner name that is the same after a restart. */
   readonly runner: string | undefined
-  /** Says nothing about waiting. */
+  /** Whether to say nothing about waiting. */
   readonly quiet: boolean
 }
 
-/** What `leasehold run`, or another command that runs one, was asked to do. */
+/** The arguments of `leasehold run` or `elect`. */
 export interface RunRequest extends LockRequest {
   readonly command: string
   readonly commandArguments: readonly string[]
   readonly killAfterMs: number
 }
 
+/** The options of `leasehold run`. */
 export const runOptions = {
   ...commonOptions,
   ...kindOption,
@@ -53,14 +54,15 @@ export const runOptions = {
 const priorityWords = ['low', 'normal', 'high'] as const
 const strategies: readonly ConflictStrategy[] = ['wait', 'fail', 'steal-stale', 'preempt', 'reclaim', 'force']
 
+/** The help of the conflict options. */
 export const conflictHelp = `  --on-conflict WHAT  wait, fail, steal-stale, preempt, reclaim or force
   --stale-after DURATION
-                      with steal-stale: how long the holder must have been silent; else 2.5 heartbeats
-  --runner NAME       a name that is this one's again after a restart, on this machine: reclaim then takes its lock back`
+                      with steal-stale: how long the holder must have been silent; default 2.5 heartbeats
+  --runner NAME       a name that stays the same after a restart, on this machine: reclaim then takes its lock back`
 
 const killAfterDefaultMs = 5000
 
-/** Reads the arguments of `word`, `run` for one. */
+/** Reads the arguments of the command `word`: `run` or `elect`. */
 export function readRunRequest(
   word: string,
   given: ParsedArguments & { readonly command: readonly string[] },
@@ -74,7 +76,7 @@ export function readRunRequest(
   }
 }
 
-/** Reads how a lock is wanted. What is senseless in every store is refused here, before one is opened. */
+/** Reads the lock options. Refuses what no store supports before any store is opened. */
 export function readLockRequest(word: string, name: string, given: ParsedArguments): LockRequest {
   const ttl = durationOption(given, 'ttl', someTime)
   const isPatient = !given.flags.has('no-wait')

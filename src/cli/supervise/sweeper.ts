@@ -2,8 +2,8 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { ControlGroup } from './control-group.ts'
 import { ProcessFamily } from './process-family.ts'
 
-// A program of its own: the watchdog starts it when Leasehold was killed. It ends all that the run had started, and itself
-// once nothing of that is left.
+// A separate program: the watchdog starts it after Leasehold was killed. It kills every process of the run, and exits once
+// none is left.
 
 const [mark = '', leader = '', started = '0', group = ''] = process.argv.slice(2)
 const controlGroup = group === '' ? undefined : new ControlGroup(group)
@@ -15,9 +15,9 @@ const family = new ProcessFamily({
   controlGroup,
 })
 
-/** A process that the system itself holds on to, for a disk that does not answer, say, cannot be waited for. */
+/** Give up after this time: a process blocked in the kernel, for example on a dead disk, does not end. */
 const sweepTimeoutMs = 5000
-const lookEveryMs = 10
+const pollEveryMs = 10
 
 void sweep()
 
@@ -26,7 +26,7 @@ async function sweep(): Promise<void> {
   for (;;) {
     family.kill()
     if (!family.isAlive() || performance.now() > until) break
-    await pause(lookEveryMs)
+    await pause(pollEveryMs)
   }
-  while (controlGroup?.remove() === false && performance.now() < until) await pause(lookEveryMs)
+  while (controlGroup?.remove() === false && performance.now() < until) await pause(pollEveryMs)
 }

@@ -8,7 +8,7 @@ import { formatDuration } from '../../core/time/duration.ts'
 import type { Target } from '../output/lock-name.ts'
 import type { Messages } from '../output/messages.ts'
 
-/** The name of whoever runs this, for those who wait. */
+/** The name of the current user, for waiters to read. */
 export function userName(): { user?: string } {
   try {
     return { user: userInfo().username }
@@ -17,7 +17,7 @@ export function userName(): { user?: string } {
   }
 }
 
-/** Takes the lock, and says on standard error whom it waits for and whom it took over from. */
+/** Takes the lock, and reports on standard error who holds it and from whom it was taken over. */
 export async function takeVisibly(
   locks: Locks,
   wanted: LockRequest,
@@ -27,8 +27,8 @@ export async function takeVisibly(
   const report = wanted.quiet ? undefined : new WaitingReport(locks, wanted, messages)
   const takeover = locks.on('takeover', ({ after }) => {
     report?.granted()
-    const who = runnerText(after.runner)
-    messages.say(`the holder before did not let go (${after.how}): ${who}. Its work may be half done.`)
+    const runner = runnerText(after.runner)
+    messages.say(`the previous holder did not release the lock (${after.how}): ${runner}. Its work may be half done.`)
   })
   try {
     const lease = await take(locks, wanted, signal)
@@ -40,7 +40,7 @@ export async function takeVisibly(
   }
 }
 
-/** Alone, together with others, or as one of so many. */
+/** Acquires the lock exclusively, shared, or as one permit of a semaphore. */
 function take(locks: Locks, wanted: LockRequest, signal: AbortSignal): Promise<Lease> {
   const { scope, shared, permits } = wanted
   const options = { ...wanted.acquire, signal }
@@ -48,14 +48,14 @@ function take(locks: Locks, wanted: LockRequest, signal: AbortSignal): Promise<L
   return shared ? locks.readWrite(scope).read(options) : locks.acquire(scope, options)
 }
 
-/** How often to look who is ahead: often at first, when people watch. */
-const lookMinMs = 1000
-const lookMaxMs = 10_000
-const lookFactor = 1.3
-/** Said again after this time although nothing has changed. */
+/** How often to read who is ahead: often at first, when the user is watching. */
+const pollMinMs = 1000
+const pollMaxMs = 10_000
+const pollFactor = 1.3
+/** Repeat the last message after this time, even if nothing changed. */
 const sayAgainMs = 30_000
 
-/** Tells somebody who waits who holds the lock, since when, and how many are ahead: at once and when that changes. */
+/** Reports, at once and on each change, who holds the lock, since when, and how many waiters are ahead. */
 export class WaitingReport implements Disposable {
   readonly #locks: Locks
   readonly #target: Target
@@ -63,7 +63,7 @@ export class WaitingReport implements Disposable {
   readonly #waiting: Disposable
   readonly #startedAt = Date.now()
   #timer: NodeJS.Timeout | undefined
-  #pauseMs = lookMinMs
+  #pauseMs = pollMinMs
   #saidFor = ''
   #saidAt = 0
   #ahead: number | undefined
@@ -76,11 +76,11 @@ export class WaitingReport implements Disposable {
     this.#waiting = locks.on('waiting', ({ ahead }) => {
       if (ahead === this.#ahead) return
       this.#ahead = ahead
-      void this.#look()
+      void this.#refresh()
     })
   }
 
-  /** Says how long it took, if anything was said about waiting. */
+  /** Reports how long the wait took, if the wait was reported. */
   granted(): void {
     if (this.#over) return
     this[Symbol.dispose]()
@@ -93,15 +93,15 @@ export class WaitingReport implements Disposable {
     this.#waiting[Symbol.dispose]()
   }
 
-  async #look(): Promise<void> {
+  async #refresh(): Promise<void> {
     clearTimeout(this.#timer)
-    // It only decorates the waiting: a store that cannot answer now will be asked again.
+    // The report is a courtesy: if the store cannot answer now, try again later.
     const lock = await this.#locks.inspect(this.#target.scope).catch(() => undefined)
     if (this.#over) return
     if (lock !== undefined) this.#report(lock)
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => void this.#look(), this.#pauseMs)
-    this.#pauseMs = Math.min(lookMaxMs, this.#pauseMs * lookFactor)
+    this.#timer = setTimeout(() => void this.#refresh(), this.#pauseMs)
+    this.#pauseMs = Math.min(pollMaxMs, this.#pauseMs * pollFactor)
   }
 
   #report(lock: LockInfo | null): void {
@@ -113,14 +113,14 @@ export class WaitingReport implements Disposable {
       if (this.#messages.rewrites) this.#messages.status(`waiting, ${formatDuration(now - this.#startedAt)}`)
       return
     }
-    if (state !== this.#saidFor) this.#pauseMs = lookMinMs
+    if (state !== this.#saidFor) this.#pauseMs = pollMinMs
     this.#saidFor = state
     this.#saidAt = now
     this.#messages.say(describeWait(this.#target, lock, ahead, new Date(now)))
   }
 }
 
-/** One line: who holds it, since when, who is ahead. */
+/** One line: who holds the lock, since when, and how many are ahead. */
 function describeWait({ label }: Target, lock: LockInfo | null, ahead: number, now: Date): string {
   const place = ahead === 0 ? 'next in line' : `${ahead} ahead in line`
   const [holder, ...others] = lock?.holders ?? []

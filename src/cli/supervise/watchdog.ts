@@ -7,14 +7,13 @@ import type { ControlGroup } from './control-group.ts'
 import type { FamilyTraits } from './process-family.ts'
 import { processEntry, processNumbers } from './process-table.ts'
 
-/** What a watchdog is called in the list of processes. */
+/** The name of a watchdog in the list of processes. */
 const title = 'leasehold-watchdog'
 
 /**
- * Reads which command it guards, and waits for the end of its input, which comes when Leasehold ends in whatever way. What
- * can be found without starting a program is suspended at once; the sweeper finds the rest and kills all of it. A shell that
- * can start no program, since the command has used up all processes that its user may have, ends: `finish` starts none, and
- * the sweeper follows once there is room.
+ * Reads which command to guard, then waits for the end of its input, which comes when Leasehold ends in any way. It suspends
+ * at once what `kill` and `grep` find; the sweeper finds the rest and kills everything. If the command has used up the user's
+ * process limit, the shell cannot fork and exits: the `finish` trap then signals with builtins only, and sweeps after that.
  */
 const script = `trap '' HUP INT QUIT TERM
 mark=$3 node=$4 sweeper=$5 group=$6
@@ -42,13 +41,13 @@ sweep && trap - EXIT`
 
 /** A small shell that outlives this process if this process is killed, and then ends what it guards. */
 export interface Watchdog extends Disposable {
-  /** Says which command it is that carries the mark. */
+  /** Tells the watchdog which process the command is. */
   guard(leader: NonNullable<FamilyTraits['leader']>, ownsSession: boolean): void
 }
 
 /**
- * Starts a watchdog for whatever will carry `mark`, or be in the control group: when this process is killed nothing of ours can run any more, and the
- * store may pass the lock on at once. `lock` is how the next holder finds out that there is still something to be ended.
+ * Starts a watchdog for the processes that will carry `mark` or be in the control group. If this process is killed, the lock
+ * may pass on while they still run. By the tag `lock`, the next holder on this machine finds the watchdog and waits for it.
  */
 export function startWatchdog(lock: string, mark: string, controlGroup: ControlGroup | undefined): Watchdog {
   if (process.platform === 'win32') return { guard: () => {}, [Symbol.dispose]: () => {} }
@@ -56,12 +55,12 @@ export function startWatchdog(lock: string, mark: string, controlGroup: ControlG
   const words = [title, lock, String(process.pid), mark, process.execPath, sweeper, controlGroup?.directory ?? '']
   const watchdog = spawn('/bin/sh', ['-c', script, ...words], {
     stdio: ['pipe', 'ignore', 'ignore'],
-    // Out of reach of what ends the rest of us, Ctrl-C or the end of the terminal.
+    // In its own session, so that Ctrl-C or a hang-up of the terminal does not end it.
     detached: true,
     cwd: '/',
     env: { ...process.env, NODE_OPTIONS: undefined },
   })
-  // A system without a shell has no watchdog. Its end must not be an error here.
+  // A system without /bin/sh has no watchdog. A watchdog that ended must not raise an error here.
   watchdog.on('error', () => {})
   watchdog.stdin.on('error', () => {})
   watchdog.unref()
@@ -73,18 +72,18 @@ export function startWatchdog(lock: string, mark: string, controlGroup: ControlG
   }
 }
 
-/** Names a lock in the list of processes, where everybody can read it. */
+/** A hash that stands for a lock in the list of processes, which everybody can read. */
 export function lockTag(storeUrl: string, key: string): string {
   return createHash('sha256').update(`${storeUrl}\n${key}`).digest('hex').slice(0, 32)
 }
 
-/** How often to look whether a watchdog has finished, and for how long at most. */
-const lookEveryMs = 10
+/** How often to check whether a watchdog has finished, and for how long at most. */
+const pollEveryMs = 10
 const finishedWithinMs = 10_000
 
 /**
- * Resolves once no watchdog on this machine still ends what an earlier holder of the lock started. False: one does not come
- * to an end. Only Linux tells.
+ * Resolves to true once no watchdog on this machine is still killing processes of an earlier holder of the lock, and to false
+ * if one does not finish in time. Linux only: elsewhere always true.
  */
 export async function sweepsFinished(lock: string, signal: AbortSignal): Promise<boolean> {
   if (process.platform !== 'linux') return true
@@ -95,19 +94,19 @@ export async function sweepsFinished(lock: string, signal: AbortSignal): Promise
     sweeping = sweepingFor(lock, sweeping)
   ) {
     if (performance.now() > until || signal.aborted) return false
-    await pause(lookEveryMs)
+    await pause(pollEveryMs)
   }
   return true
 }
 
-/** Those of `pids` that are watchdogs of the lock, and have lost the process they belong to. */
+/** Those of `pids` that are watchdogs of the lock and whose Leasehold has ended. */
 function sweepingFor(lock: string, pids: readonly number[]): number[] {
   return pids.filter((pid) => {
     const [, , , called, guarded, stamp] = commandLine(pid)
     if (called !== title || guarded !== lock) return false
     const entry = processEntry(pid)
     if (entry === undefined || entry.hasEnded) return false
-    // A process whose first thread has ended counts as ended, and keeps its children until its last one has, too.
+    // A parent whose first thread has ended shows as a zombie, but keeps its children until its last thread ends.
     return entry.parent !== Number(stamp) || (processEntry(entry.parent)?.hasEnded ?? true)
   })
 }

@@ -1,9 +1,9 @@
 /**
  * Locks in the issues of a GitHub repository: workers that share one coordinate by its comments, and people can read along.
  *
- * A claim is a comment; GitHub's comment ids are the queue, and the id is the fence. GitHub has no step that fails if
- * somebody else was quicker, and its reads may be stale for a moment, so a claim holds once two looks, a settle time
- * apart, show nobody before it. The protocol and why it is safe: docs/decisions/060-issues-as-a-queue.md.
+ * A claim is a comment; the comment ids order the queue, and the id is the fence. GitHub has no compare-and-set, and its
+ * reads may be stale for a moment, so a claim is granted once two reads, a settle time apart, show no claim before it. The
+ * protocol and why it is safe: docs/decisions/060-issues-as-a-queue.md.
  */
 import { Lifecycle } from '../kit/lifecycle.ts'
 import { keyOf } from '../../core/contract/requests.ts'
@@ -44,9 +44,9 @@ export type { Published } from './protocol/published-runner.ts'
 
 /** The locks of a repository's issues. */
 export interface GithubDriver extends LockDriver {
-  /** Who holds an issue. Asks the mirror first, if there is one. */
+  /** Who holds an issue. Reads the mirror first, if there is one. */
   status(issue: number): Promise<IssueStatus>
-  /** What came of the work under this fence: written into its comment when it is released. */
+  /** Records the result of the work under this fence: releasing the claim writes it into the comment. */
   conclude(fence: number, result: string): void
 }
 
@@ -87,7 +87,7 @@ export function githubUrl(rest: string): GithubDriver {
   })
 }
 
-/** A repository that was found to be usable. */
+/** A repository whose rights have been checked. */
 interface OpenRepository {
   readonly context: GithubContext
   readonly issues: LockIssues
@@ -108,7 +108,7 @@ class IssuesDriver implements GithubDriver {
     if (owner === undefined || repo === undefined) {
       throw new LeaseholdError(
         'INVALID',
-        `${JSON.stringify(redactedUrl(repository))} is no repository. Use owner/repo.`,
+        `${JSON.stringify(redactedUrl(repository))} is not a repository. Use owner/repo.`,
       )
     }
     checkGithubOptions(options)
@@ -127,7 +127,7 @@ class IssuesDriver implements GithubDriver {
       range: false,
       queue: true,
       push: false,
-      // The fence is the place in the queue: who is let in out of turn would have too high a one.
+      // The fence is the place in the queue: a claim granted out of turn would have a higher fence than those granted after it.
       priority: false,
       convert: false,
       evict: ['stale', 'all'],
@@ -181,8 +181,8 @@ class IssuesDriver implements GithubDriver {
       }
       const { items, dateMs } = await api.everyComment(reader.sinceMs, deadline)
       const byKey = commentsByKey(await reader.counted(items, deadline))
-      return pageOf([...byKey.keys()].toSorted(), query, dateMs, (one) =>
-        listedClaims(reader.threadOf(byKey.get(one) ?? [], one)),
+      return pageOf([...byKey.keys()].toSorted(), query, dateMs, (each) =>
+        listedClaims(reader.threadOf(byKey.get(each) ?? [], each)),
       )
     } catch (error) {
       if (key !== undefined && isNotFound(error)) return { now: timeAt(context), keys: [] }
@@ -201,7 +201,7 @@ class IssuesDriver implements GithubDriver {
 
   conclude(fence: number, result: string): void {
     const text = result.slice(0, 1000)
-    // Only an open driver has granted the fence.
+    // A driver that is not open has granted no fence.
     this.#lifecycle.current?.context.results.set(fence, text)
   }
 
@@ -225,7 +225,7 @@ class IssuesDriver implements GithubDriver {
       api,
       rateBudget,
       trustedAuthors,
-      // Of a claim that nobody can read any more its owner may have been told anything up to the longest lease.
+      // The ttl of a claim whose comment was broken is unknown: assume the longest.
       reader: new ThreadReader(api, trustedAuthors, environment, ttlMaxMs),
       localClaims: new LocalClaims(),
       markers: new IssueMarkers(api, environment, this.#deadlines, rateBudget, {
@@ -256,7 +256,7 @@ class IssuesDriver implements GithubDriver {
     const { permissions, has_issues: hasIssues, archived } = found
     if (hasIssues === false) throw unavailable(`${name} has no issues. Turn them on in its settings.`, 'configuration')
     if (archived === true) throw unavailable(`${name} is archived: nothing can be written.`, 'read-only')
-    // A user who sees it may at least pull. If not even that is said, the token is an app's, and this is not about it.
+    // A user who sees the repository may at least pull. Without `pull`, the token is an app's, and `permissions` is not about it.
     const { push, pull } = objectOf(permissions) ?? {}
     if (push === false && pull !== false) {
       throw unavailable(`The token may not write to ${name}, so its claims would not count.`, 'auth')
@@ -277,7 +277,7 @@ class IssuesDriver implements GithubDriver {
   }
 }
 
-/** How long a request may take: an answer that comes later helps nobody. */
+/** How long a request may take: a later answer would be useless. */
 function boundMs(request: Request): number {
   const leastMs = 1000
   const mostMs = 120_000

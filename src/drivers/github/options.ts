@@ -39,19 +39,19 @@ export interface GithubOptions {
    */
   readonly settle?: Duration | undefined
   /**
-   * How often waiters ask: the pauses grow from the least to the longest, each twice the one before.
+   * How often waiters poll: the pauses double from `min` to `max`.
    *
    * @default { min: '1s', max: '16s' }
    */
   readonly poll?: { readonly min: Duration; readonly max: Duration } | undefined
   /**
-   * What the comments call this worker.
+   * The name of this worker in its comments.
    *
    * @default its runner's id, without the pid
    */
   readonly workerId?: string | undefined
   /**
-   * What comments may tell beyond that; they may be public.
+   * What else comments publish about the runner. They may be public.
    *
    * @default []
    */
@@ -69,20 +69,20 @@ export interface GithubOptions {
    */
   readonly heldLabel?: string | false | undefined
   /**
-   * The label of issues that stand for names. The same for all clients.
+   * The label of issues that were opened for named locks. The same for all clients.
    *
    * @default 'leasehold'
    */
   readonly lockLabel?: string | undefined
   /**
-   * Accounts whose comments count without asking GitHub whether they may write, such as `my-app[bot]`.
+   * Accounts whose comments count without checking that they may write, such as `my-app[bot]`.
    *
    * @default []
    */
   readonly trusted?: readonly string[] | undefined
-  /** Kept up to date with what this process holds, to serve `status`. */
+  /** A cache that the driver keeps up to date with the claims this process holds, for `status`. */
   readonly mirror?: Mirror | undefined
-  /** Time, timers and chance, for simulators and tests. */
+  /** Time, timers and randomness, for simulators and tests. */
   readonly environment?: Environment | undefined
 }
 
@@ -104,14 +104,14 @@ const githubNames: OptionNames<GithubOptions> = {
 }
 const pollNames: OptionNames<NonNullable<GithubOptions['poll']>> = { min: true, max: true }
 
-/** Throws if an option is none of ours. @internal */
+/** Throws INVALID if an option is unknown, or a name cannot be used. @internal */
 export function checkGithubOptions(options: GithubOptions): void {
   checkOptions(options, githubNames, 'github')
   checkOptions(options.poll, pollNames, 'poll')
   checkNames(options)
 }
 
-/** Throws if a name could not be written, or not be found again. */
+/** Throws INVALID if GitHub could not store or find a name. */
 function checkNames({ workerId, lockLabel, heldLabel }: GithubOptions): void {
   if (workerId !== undefined && (workerId === '' || workerId.length > workerLengthMax)) {
     throw new LeaseholdError(
@@ -121,9 +121,9 @@ function checkNames({ workerId, lockLabel, heldLabel }: GithubOptions): void {
   }
   for (const label of [lockLabel, heldLabel]) {
     if (label === undefined || label === false) continue
-    // Labels are asked for in a list with commas.
+    // GitHub takes labels as a list separated by commas.
     if (label !== '' && label.length <= labelLengthMax && !label.includes(',')) continue
     const rule = `Use 1 to ${labelLengthMax} characters and no comma.`
-    throw new LeaseholdError('INVALID', `${JSON.stringify(label)} is no label. ${rule}`)
+    throw new LeaseholdError('INVALID', `${JSON.stringify(label)} is not a label. ${rule}`)
   }
 }

@@ -5,17 +5,17 @@ import { heldSince } from './protocol/listing.ts'
 import { runnerOf } from './protocol/published-runner.ts'
 import { headOf, hasExpired } from './protocol/verdict.ts'
 
-/** Whether an issue is locked, by whom and since when, and what its holder says of itself. */
+/** Whether an issue is locked, by whom and since when, with the metadata of its holder. */
 export interface IssueStatus {
   readonly locked: boolean
   readonly by?: string
   readonly since?: Date
   readonly metadata?: Readonly<Record<string, unknown>>
-  /** Where this comes from. A mirror may be wrong. */
+  /** The source of this status. A mirror may be wrong. */
   readonly from: 'mirror' | 'github'
 }
 
-/** The status of an issue, whichever namespace it is locked in. @internal */
+/** The status of an issue, in whichever namespace it is locked. @internal */
 export async function issueStatusOf(context: GithubContext, issue: number, deadline: Deadline): Promise<IssueStatus> {
   const mirrored = await context.mirror.read(issue)
   if (mirrored?.heldSince !== undefined && mirrored.completion === undefined && isFresh(context, mirrored)) {
@@ -33,7 +33,7 @@ export async function issueStatusOf(context: GithubContext, issue: number, deadl
   return { locked: false, from: 'github' }
 }
 
-/** A mirror that does not forget by itself would tell of the dead for ever. */
+/** Whether a mirrored claim has not expired: a mirror may ignore the ttl and keep it for ever. */
 function isFresh(context: GithubContext, { heartbeatAt, ttlMs }: CommentRecord): boolean {
   return !hasExpired({ updatedAt: heartbeatAt, ttlMs }, timeAt(context))
 }

@@ -2,21 +2,20 @@ import type { Client } from '../../api/client/client.ts'
 import type { Locks } from '../../api/locks.ts'
 import { internalsOf } from '../../api/client/locks-internals.ts'
 import type { EventName, LockEvent, LockEvents } from '../../api/client/events.ts'
-import { Listening } from '../listening.ts'
+import { EventSubscriptions } from '../event-subscriptions.ts'
 import { countedEvents, gauges, secondsOf, timings, type Measure } from '../measures.ts'
 import type { Attributes, Counter, HistogramInstrument, Meter, Observable, Observation } from './interface.ts'
-import { readClient, StoreReader, type StoreOptions } from '../readings.ts'
+import { readClient, StoreReader, type StoreReadingOptions } from '../readings.ts'
 
-/** How what happens is told to a meter. */
-export interface InstrumentsOptions extends StoreOptions {
+/** How events are counted by a meter. */
+export interface InstrumentsOptions extends StoreReadingOptions {
   /**
-   * Attributes of what is counted, by its event. There is a time series for every set of values ever given: kinds of locks
-   * are few enough for that, their names are not.
+   * Attributes of a counted event. Every set of values becomes a time series: use the kind of a lock, not its name.
    */
   readonly attributes?: (event: LockEvent) => Attributes
 }
 
-/** What one client counts, by the instruments of a meter. @internal */
+/** The metrics of one client, as instruments of a meter. @internal */
 export class Instruments implements Disposable {
   readonly #client: Client
   readonly #meter: Meter
@@ -25,7 +24,7 @@ export class Instruments implements Disposable {
   readonly #store: StoreReader | undefined
   readonly #gauges: Readonly<Record<keyof typeof gauges, Observable>>
   readonly #observe = (result: Observation): Promise<void> => this.#observeAll(result)
-  readonly #listening: Listening
+  readonly #subscriptions: EventSubscriptions
 
   constructor(locks: Locks, meter: Meter, options: InstrumentsOptions) {
     this.#client = internalsOf(locks, 'openTelemetry').client
@@ -46,20 +45,20 @@ export class Instruments implements Disposable {
       const counter = meter.createCounter(`leasehold.${measure.name}`, wordsOf(measure))
       return { measure, counter, histogram: measure.ends && times[measure.ends] }
     })
-    // Last, so that a meter that throws leaves no listener behind.
+    // Subscribe last, so that a meter that throws leaves no listener behind.
     meter.addBatchObservableCallback(this.#observe, Object.values(this.#gauges))
-    this.#listening = new Listening(locks)
+    this.#subscriptions = new EventSubscriptions(locks)
     for (const { measure, counter, histogram } of counted) {
-      this.#listening.on(measure.event, (event) => this.#onEvent(measure.event, event, counter, histogram))
+      this.#subscriptions.on(measure.event, (event) => this.#onEvent(measure.event, event, counter, histogram))
     }
   }
 
   [Symbol.dispose](): void {
-    this.#listening[Symbol.dispose]()
+    this.#subscriptions[Symbol.dispose]()
     this.#meter.removeBatchObservableCallback(this.#observe, Object.values(this.#gauges))
   }
 
-  /** Counts in every case. What is wrong with the caller's attributes goes to the logger, as with every listener. */
+  /** Counts even if the caller's `attributes` throws; that error goes to the logger, as with every listener. */
   #onEvent(
     name: EventName,
     event: LockEvents[EventName],

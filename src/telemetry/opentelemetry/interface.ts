@@ -1,32 +1,32 @@
 /** Attributes of a measurement or a span. */
 export type Attributes = Readonly<Record<string, string | number>>
 
-/** What is said of an instrument when it is made. */
+/** The options of a new instrument. */
 export interface InstrumentOptions {
   readonly description: string
   readonly unit: string
   readonly advice?: { readonly explicitBucketBoundaries?: number[] }
 }
 
-/** What is used of a `Counter`. */
+/** The part of a `Counter` that is used. */
 export interface Counter {
   add(value: number, attributes: Attributes): void
 }
 
-/** What is used of a `Histogram`. */
+/** The part of a `Histogram` that is used. */
 export interface HistogramInstrument {
   record(value: number, attributes: Attributes): void
 }
 
-/** Something whose value is asked for. What it can do is between the SDK and itself. */
+/** An observable instrument. It is only passed back to the SDK. */
 export type Observable = object
 
-/** Takes the values that a callback of a meter observes. */
+/** Receives the values that a batch callback observes. */
 export interface Observation {
   observe(observable: Observable, value: number, attributes: Attributes): void
 }
 
-/** What is used of a `Meter` of `@opentelemetry/api`. */
+/** The part of a `Meter` of `@opentelemetry/api` that is used. */
 export interface Meter {
   createCounter(name: string, options: InstrumentOptions): Counter
   createHistogram(name: string, options: InstrumentOptions): HistogramInstrument
@@ -35,25 +35,25 @@ export interface Meter {
   removeBatchObservableCallback(callback: (result: Observation) => Promise<void>, observables: Observable[]): void
 }
 
-/** Seconds since 1970, and nanoseconds. */
-export type Moment = [seconds: number, nanoseconds: number]
+/** A time as OpenTelemetry takes it: seconds since 1970, and nanoseconds. */
+export type HrTime = [seconds: number, nanoseconds: number]
 
-/** What is used of a `Span`. */
+/** The part of a `Span` that is used. */
 export interface Span {
   setAttribute(name: string, value: string | number): unknown
-  addEvent(name: string, attributes: Attributes, time: Moment): unknown
+  addEvent(name: string, attributes: Attributes, time: HrTime): unknown
   setStatus(status: { readonly code: number; readonly message?: string }): unknown
-  end(time: Moment): void
+  end(time: HrTime): void
 }
 
-/** What is said of a span when it is started. */
+/** The options of a new span. */
 export interface SpanOptions {
   readonly root?: boolean
   readonly attributes: Attributes
-  readonly startTime: Moment
+  readonly startTime: HrTime
 }
 
-/** What is used of a `Tracer` of `@opentelemetry/api`. */
+/** The part of a `Tracer` of `@opentelemetry/api` that is used. */
 export interface Tracer<Context> {
   startSpan(name: string, options: SpanOptions, context?: Context): Span
 }

@@ -2,41 +2,41 @@ import type { Client } from '../../api/client/client.ts'
 import type { Locks } from '../../api/locks.ts'
 import { internalsOf } from '../../api/client/locks-internals.ts'
 import type { LockEvent, LockEvents } from '../../api/client/events.ts'
-import { Listening } from '../listening.ts'
-import type { Attributes, Moment, Span, Tracer } from './interface.ts'
+import { EventSubscriptions } from '../event-subscriptions.ts'
+import type { Attributes, HrTime, Span, Tracer } from './interface.ts'
 
-/** OpenTelemetry's number for a span that failed. */
+/** OpenTelemetry's `SpanStatusCode.ERROR`. */
 const failedStatus = 2
 
-/** A lease that is held, and since when by the wall clock. */
+/** The open span of a held lease, and its start by the wall clock. */
 interface OpenHold {
   readonly span: Span
   readonly sinceMs: number
 }
 
-/** How spans are told to a tracer. */
+/** How spans are created. */
 export interface SpansOptions<Context> {
   /**
-   * The context that a span belongs to, since a grant is heard of in whatever context the store's answer was read in.
+   * The parent context of a span. The active context is of no use: it is that of the code which read the store's reply.
    *
    * @default none
    */
   readonly parent?: (event: LockEvent) => Context | undefined
 }
 
-/** One span for each lease while it is held, and one for each acquisition that failed. @internal */
+/** Creates a span for each held lease, and one for each failed acquisition. @internal */
 export class Spans<Context> implements Disposable {
   readonly #client: Client
   readonly #tracer: Tracer<Context>
   readonly #parent: SpansOptions<Context>['parent']
   readonly #holds = new Map<string, OpenHold>()
-  readonly #listening: Listening
+  readonly #subscriptions: EventSubscriptions
 
   constructor(locks: Locks, tracer: Tracer<Context>, options: SpansOptions<Context>) {
     this.#client = internalsOf(locks, 'openTelemetry').client
     this.#tracer = tracer
     this.#parent = options.parent
-    this.#listening = new Listening(locks)
+    this.#subscriptions = new EventSubscriptions(locks)
       .on('acquired', (event) => this.#acquired(event))
       .on('takeover', (event) => this.#note('takeover', event, { 'leasehold.after': event.after.how }))
       .on('renewal-failed', (event) => this.#note('renewal-failed', event))
@@ -48,10 +48,10 @@ export class Spans<Context> implements Disposable {
       .on('failed', (event) => this.#failed(event))
   }
 
-  /** Ends what is open: the leases are held on, but nobody will hear of their end. */
+  /** Ends the open spans. Their leases are still held, but their end will not be recorded. */
   [Symbol.dispose](): void {
-    this.#listening[Symbol.dispose]()
-    const now = moment(this.#nowMs())
+    this.#subscriptions[Symbol.dispose]()
+    const now = hrTime(this.#nowMs())
     for (const { span } of this.#holds.values()) {
       try {
         span.setAttribute('leasehold.ended', 'not yet')
@@ -71,7 +71,7 @@ export class Spans<Context> implements Disposable {
   }
 
   #note(name: string, event: LockEvent & { readonly fence: number }, attributes: Attributes = {}): void {
-    this.#holds.get(holdOf(event))?.span.addEvent(`leasehold.${name}`, attributes, moment(this.#nowMs()))
+    this.#holds.get(holdOf(event))?.span.addEvent(`leasehold.${name}`, attributes, hrTime(this.#nowMs()))
   }
 
   #ended(how: string, event: LockEvents['released' | 'lost' | 'passed-on'], loss?: string): void {
@@ -86,8 +86,8 @@ export class Spans<Context> implements Disposable {
         span.setStatus({ code: failedStatus, message: `LOST: ${loss}` })
       }
     } finally {
-      // By the time that was held: the wall clock may have been set meanwhile.
-      span.end(moment(sinceMs + event.heldMs))
+      // Add the held time to the start: the wall clock may have been set meanwhile.
+      span.end(hrTime(sinceMs + event.heldMs))
     }
   }
 
@@ -98,7 +98,7 @@ export class Spans<Context> implements Disposable {
     try {
       span.setStatus({ code: failedStatus, message: event.code })
     } finally {
-      span.end(moment(nowMs))
+      span.end(hrTime(nowMs))
     }
   }
 
@@ -109,9 +109,9 @@ export class Spans<Context> implements Disposable {
       'leasehold.scope': event.scope,
       'leasehold.key': event.key,
     }
-    const options = { attributes: { ...common, ...attributes }, startTime: moment(startMs) }
+    const options = { attributes: { ...common, ...attributes }, startTime: hrTime(startMs) }
     if (parent !== undefined) return this.#tracer.startSpan(name, options, parent)
-    // Else it would be a child of whatever the answer that brought the event was read for.
+    // Without `root`, the span would become a child of an unrelated active span.
     return this.#tracer.startSpan(name, { ...options, root: true })
   }
 
@@ -120,12 +120,12 @@ export class Spans<Context> implements Disposable {
   }
 }
 
-/** A fence is given once for each lock. */
+/** Identifies a lease: a fence is unique within its key. */
 function holdOf({ key, fence }: { readonly key: string; readonly fence: number }): string {
   return `${fence} ${key}`
 }
 
-function moment(milliseconds: number): Moment {
+function hrTime(milliseconds: number): HrTime {
   const seconds = Math.floor(milliseconds / 1000)
   return [seconds, Math.floor((milliseconds - seconds * 1000) * 1e6)]
 }

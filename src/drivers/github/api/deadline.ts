@@ -2,11 +2,11 @@ import { afterReading } from '../../../core/time/bounded.ts'
 import type { Environment, Timer } from '../../../core/time/environment.ts'
 import { LeaseholdError } from '../../../core/errors.ts'
 
-/** Until when a request is worth answering. Whatever is under way or in a queue then is given up. */
+/** The deadline of a request. When it passes, calls under way or queued are given up. */
 export class Deadline implements Disposable {
   readonly until: number
   readonly signal: AbortSignal
-  /** Rejects when time is up. */
+  /** Rejects when the deadline passes. */
   readonly timedOut: Promise<never>
   readonly #environment: Environment
   readonly #timer: Timer
@@ -21,7 +21,7 @@ export class Deadline implements Disposable {
     this.timedOut = new Promise<never>((_, reject) => {
       this.#fail = reject
     })
-    // Most requests are in time, and nobody waits for this.
+    // Most requests end in time, and then nobody awaits this promise.
     this.timedOut.catch(() => {})
     const message = `GitHub has not answered for ${Math.round(milliseconds)} ms.`
     this.#timer = environment.timer(milliseconds, () => afterReading(environment, () => this.#timeIsUp(message)))
@@ -32,7 +32,7 @@ export class Deadline implements Disposable {
     if (!this.#over) this.giveUp(new LeaseholdError('UNAVAILABLE', message, { reason: 'no-answer' }))
   }
 
-  /** Time is up now. */
+  /** Ends the deadline now, with this error. */
   giveUp(error: LeaseholdError): void {
     this.#timer.cancel()
     this.#controller.abort(error)
@@ -43,12 +43,12 @@ export class Deadline implements Disposable {
     return this.until - this.#environment.now()
   }
 
-  /** What `work` gives, unless time is up first. */
+  /** Settles as `work` does, or rejects when the deadline passes first. */
   bound<Result>(work: Promise<Result>): Promise<Result> {
     return Promise.race([work, this.timedOut])
   }
 
-  /** Waits, if there is time for that. */
+  /** Waits. Rejects if the deadline passes first. */
   async pause(milliseconds: number): Promise<void> {
     let timer: Timer | undefined
     const paused = new Promise<void>((resolve) => {
@@ -68,7 +68,7 @@ export class Deadline implements Disposable {
   }
 }
 
-/** The deadlines of one driver, so that all that is under way can be given up when it is closed. */
+/** The open deadlines of one driver, so that closing it can give up all calls. */
 export class Deadlines {
   readonly #environment: Environment
   readonly #open = new Set<Deadline>()
@@ -77,7 +77,7 @@ export class Deadlines {
     this.#environment = environment
   }
 
-  /** Does the work within a time of its own. */
+  /** Runs `work` with a new deadline. */
   async within<Result>(milliseconds: number, work: (deadline: Deadline) => Promise<Result>): Promise<Result> {
     using deadline = new Deadline(this.#environment, milliseconds)
     this.#open.add(deadline)
@@ -88,7 +88,7 @@ export class Deadlines {
     }
   }
 
-  /** Gives up whatever is under way. */
+  /** Gives up all calls under way. */
   giveUpAll(error: LeaseholdError): void {
     for (const deadline of this.#open) deadline.giveUp(error)
   }

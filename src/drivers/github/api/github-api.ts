@@ -1,4 +1,4 @@
-/** The requests to GitHub: each with its deadline, its clock, what it says of the budget, and ETags where it can. */
+/** The requests to GitHub. Each has a deadline, updates clock and rate budget, and uses ETags where possible. */
 import type { Environment } from '../../../core/time/environment.ts'
 import { type Comment, objectOf, timeOf, timeText } from '../protocol/comment-text.ts'
 import type { Deadline } from './deadline.ts'
@@ -7,16 +7,17 @@ import type { OctokitLike, RequestTerms } from './octokit.ts'
 import type { RateBudget } from './rate-budget.ts'
 import { CallSemaphore } from '../../kit/call-semaphore.ts'
 
+/** The items of a reading, and when it was made. */
 export interface DatedItems<Item> {
   readonly items: readonly Item[]
-  /** GitHub's clock with the answer. */
+  /** GitHub's clock when it answered. */
   readonly dateMs: number
   /** When the reading began, by the client's clock and at the earliest by GitHub's. */
   readonly begunAt: number
   readonly begunDateMs: number
 }
 
-/** An issue, as far as locks care. */
+/** The part of an issue that locks use. */
 export interface Issue {
   readonly number: number
   readonly author: string
@@ -24,6 +25,7 @@ export interface Issue {
   readonly createdAt: number
 }
 
+/** The name of a repository. */
 export interface Repository {
   readonly owner: string
   readonly repo: string
@@ -40,17 +42,18 @@ interface KeptAnswer {
   readonly data: unknown
 }
 
-/** Answers that are kept, in case they have not changed. */
+/** How many answers are cached with their ETags. */
 const answersKeptMax = 500
 const perPage = 100
-/** GitHub wants no more than a hundred at once from all processes of an account. */
+/** GitHub allows a hundred concurrent requests for all processes of an account. */
 const requestsAtOnce = 10
-/** An issue with more comments within the hours that are read has been abused. */
+/** An issue with more recent comments than this has been abused. */
 const pagesMax = 50
 
 const comments = 'GET /repos/{owner}/{repo}/issues/{issue_number}/comments'
 const oneComment = '/repos/{owner}/{repo}/issues/comments/{comment_id}'
 
+/** The API of one repository. */
 export class GithubApi {
   readonly clock = new ServerClock()
   readonly #octokit: OctokitLike
@@ -81,31 +84,31 @@ export class GithubApi {
       return ['admin', 'write'].includes(String(objectOf(data)?.['permission']))
     } catch (error) {
       if (answerIn(error)?.status !== 404) throw error
-      // Unless nothing is shown to us at all: then nobody is a stranger for that.
+      // A 404 also means that we cannot see the repository at all. Then this throws, and the author is not judged.
       await this.repository(deadline)
       return false
     }
   }
 
-  /** The comments of an issue that were made or edited since. */
+  /** The comments of an issue that were created or edited since then. */
   comments(issue: number, sinceMs: number, deadline: Deadline): Promise<DatedItems<Comment>> {
     return this.#pagesOf(comments, { issue_number: issue, since: timeText(sinceMs) }, commentOf, deadline)
   }
 
-  /** The comments of all issues that were made or edited since. */
+  /** The comments of all issues that were created or edited since then. */
   everyComment(sinceMs: number, deadline: Deadline): Promise<DatedItems<Comment>> {
     const query = { since: timeText(sinceMs), sort: 'created', direction: 'asc' }
     return this.#pagesOf('GET /repos/{owner}/{repo}/issues/comments', query, commentOf, deadline, false)
   }
 
-  /** Not sent again by octokit: whoever asks looks first whether the comment is there. */
+  /** Creates a comment, without retries: the caller first checks whether the comment exists. */
   async createComment(issue: number, body: string, deadline: Deadline): Promise<Comment> {
     const route = 'POST /repos/{owner}/{repo}/issues/{issue_number}/comments'
     const { data } = await this.#ask(route, { issue_number: issue, body, request: { retries: 0 } }, deadline)
     return commentOf(data)
   }
 
-  /** The comment as it is now; undefined if it is not there any more. */
+  /** Edits a comment, and resolves to it; undefined if it no longer exists. */
   async editComment(
     id: number,
     body: string,
@@ -168,22 +171,22 @@ export class GithubApi {
     let dateMs = Infinity
     const ask = async (page: number): Promise<readonly unknown[]> => {
       const answer = await this.#askIfChanged(route, { ...query, per_page: perPage, page }, deadline)
-      // The first page is the oldest: what it shows was so at its date.
+      // The pages are read one after the other: the earliest date is true for all of them.
       dateMs = Math.min(dateMs, answer.dateMs)
-      if (!Array.isArray(answer.data)) throw unavailable('GitHub answered with something that is no list.', 'network')
+      if (!Array.isArray(answer.data)) throw unavailable('GitHub did not answer with a list.', 'network')
       return answer.data
     }
-    // A full page may have one after it, whatever it said when it was the last: it has not changed since, so nobody says.
+    // Read on after a full page: a cached (304) page does not tell that a further page exists by now.
     while ((pages.at(-1)?.length ?? perPage) >= perPage) {
       if (pages.length === pagesMax) throw unavailable(`GitHub has over ${pagesMax * perPage} entries to read.`, 'full')
       pages.push(await ask(pages.length + 1))
     }
-    // What was deleted in between has moved others to pages that were read before: these once more, mostly unchanged.
+    // A deletion in between moves comments to pages already read: read these once more. Mostly they are unchanged (304).
     if (isToDecide) for (let page = pages.length - 1; page >= 1; page -= 1) pages.push(await ask(page))
     return { items: pages.flat().map(read), dateMs, begunAt, begunDateMs }
   }
 
-  /** Asks for what may be known already: an answer that says "unchanged" is not counted by GitHub. */
+  /** Sends a conditional request: GitHub does not count a reply of 304 (unchanged). */
   async #askIfChanged(
     route: string,
     query: Readonly<Record<string, unknown>>,
@@ -233,7 +236,7 @@ export class GithubApi {
     }
   }
 
-  /** Every answer says what time it is and how much of the budget is left. Gives the time. */
+  /** Notes the time and the rate budget of a reply. Returns the time. */
   #noteHeaders(headers: Readonly<Record<string, unknown>>): number {
     const now = this.#environment.now()
     const dateMs = timeOf(headers['date'])
@@ -263,7 +266,7 @@ function commentOf(value: unknown): Comment {
     updatedAt: timeOf(given['updated_at']) ?? NaN,
   }
   if (Number.isSafeInteger(comment.id) && !Number.isNaN(comment.createdAt + comment.updatedAt)) return comment
-  throw unavailable('GitHub answered with something that is no comment.', 'network')
+  throw unavailable('GitHub did not answer with a comment.', 'network')
 }
 
 function issueOf(value: unknown): Issue {
@@ -275,25 +278,25 @@ function issueOf(value: unknown): Issue {
     createdAt: timeOf(given['created_at']) ?? NaN,
   }
   if (Number.isSafeInteger(issue.number) && !Number.isNaN(issue.createdAt)) return issue
-  throw unavailable('GitHub answered with something that is no issue.', 'network')
+  throw unavailable('GitHub did not answer with an issue.', 'network')
 }
 
-/** Empty for a user who is no more. */
+/** The login of the author; empty for a deleted account. */
 function authorOf(given: Readonly<Record<string, unknown>>): string {
   const login = objectOf(given['user'])?.['login']
   return typeof login === 'string' ? login : ''
 }
 
-/** GitHub's clock, as the `Date` of its last answer tells it: the time it says has certainly been reached. */
+/** GitHub's clock by the `Date` of its last reply: a lower bound of its time now. */
 export class ServerClock {
   #leadMs: number | undefined
 
-  /** An answer of that date arrived at `receivedAt`, by the client's clock. */
+  /** Notes that a reply of that date arrived at `receivedAt` by the client's clock. */
   note(dateMs: number, receivedAt: number): void {
     this.#leadMs = dateMs - receivedAt
   }
 
-  /** The earliest that it can be there now; before the first answer nothing is known. */
+  /** The earliest possible time at GitHub now; -Infinity before the first reply. */
   earliest(now: number): number {
     return this.#leadMs === undefined ? -Infinity : now + this.#leadMs
   }

@@ -1,11 +1,11 @@
-/** Makes octokit, with its retry and throttling plugins, for whoever does not bring one. */
+/** The default octokit, with its retry and throttling plugins. */
 import { createHash } from 'node:crypto'
 import { loadAll } from '../../../core/machine/optional-package.ts'
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import { unavailable } from './faults.ts'
 
-/** As much of octokit as is used here. */
+/** The part of octokit that the driver uses. */
 export interface OctokitLike {
   request(
     route: string,
@@ -17,9 +17,9 @@ export interface OctokitLike {
   }>
 }
 
-/** What the driver adds to the `request` options of octokit, for the throttling plugin's questions. @internal */
+/** What the driver adds to the `request` options, for the callbacks of the throttling plugin. @internal */
 export interface RequestTerms {
-  /** How long the request is still worth sending. */
+  /** The time left until the deadline of the request. */
   readonly leftMs: () => number
 }
 
@@ -28,18 +28,18 @@ type Constructor = {
   plugin(...plugins: unknown[]): Constructor
 }
 
-/** More tries would outlast most deadlines: they come after 1 and 4 seconds. */
+/** Retries come after 1 and 4 seconds: more would outlast most deadlines. */
 const retries = 2
 
-/** @internal */
+/** The options of the default octokit. @internal */
 export interface OctokitTerms {
   readonly token: string
-  /** Of a GitHub Enterprise Server: `https://github.example.com/api/v3`. */
+  /** The API of a GitHub Enterprise Server: `https://github.example.com/api/v3`. */
   readonly baseUrl: string | undefined
   readonly fetch: typeof globalThis.fetch | undefined
 }
 
-/** @internal */
+/** Makes the default octokit. @internal */
 export async function makeOctokit({ token, baseUrl, fetch }: OctokitTerms): Promise<OctokitLike> {
   const Octokit = await load()
   return new Octokit({
@@ -50,7 +50,7 @@ export async function makeOctokit({ token, baseUrl, fetch }: OctokitTerms): Prom
     log: { debug() {}, info() {}, warn() {}, error() {} },
     retry: { retries },
     throttle: {
-      // Drivers with one token share what GitHub allows it, and wait for each other.
+      // Drivers with the same token share its rate limit, so they share one throttle.
       id: createHash('sha256')
         .update(`${baseUrl ?? ''} ${token}`)
         .digest('hex')
@@ -61,7 +61,7 @@ export async function makeOctokit({ token, baseUrl, fetch }: OctokitTerms): Prom
   })
 }
 
-/** Whether to send a refused request once more, as late as GitHub asks: not if nobody will want its answer by then. */
+/** Whether to retry a rate-limited request once, after the time GitHub asks for: only if that is before its deadline. */
 function isWorthWaiting(
   retryAfterSeconds: number,
   options: { readonly request?: { readonly leasehold?: RequestTerms } },
@@ -83,7 +83,7 @@ async function load(): Promise<Constructor> {
 
 const ghWithinMs = 10_000
 
-/** The token: as given, else GITHUB_TOKEN, else the one GitHub's own command line has. */
+/** The token: as given, else GITHUB_TOKEN, else that of `gh auth token`. */
 export async function findToken(given: string | undefined): Promise<string> {
   const token = given ?? (process.env['GITHUB_TOKEN'] || (await tokenOfCommandLine()))
   if (token !== undefined && token !== '') return token

@@ -2,18 +2,18 @@ import { roundingMs } from '../protocol/comment-text.ts'
 
 /** GitHub counts requests by the hour. */
 const windowMs = 3_600_000
-/** How far ahead of an even pace the token's users may get before everybody slows down. */
+/** How far the users of a token may run ahead of an even pace before all of them slow down. */
 const slack = 0.9
-/** The share of the hour's requests that is kept to the end, for renewals and releases. */
+/** The share of the hour's requests that is reserved for renewals and releases. */
 const reserve = 0.05
-/** After GitHub complained about the pace, how long to go slowly. */
+/** How long to go slowly after GitHub refused a request because of the rate limit. */
 const slowAfterLimitMs = 600_000
-/** Two writes a second and process is what GitHub advises against: a process with many claims renews each less often. */
+/** The pause between writes of one process, by GitHub's advice: with many claims, each is renewed less often. */
 const writeEveryMs = 2500
 
 /**
- * How fast to go. All workers of a token share one budget and see how much of it is left, with every answer: when it is
- * used up faster than the hour passes, each of them stretches its heartbeats and looks less often.
+ * How fast to go. All workers of a token share one hourly budget, and every reply tells how much of it is left. If it is used
+ * up faster than the hour passes, each worker stretches its heartbeats and polls less often.
  */
 export class RateBudget {
   readonly #heartbeatMs: number
@@ -27,7 +27,7 @@ export class RateBudget {
     this.#heartbeatMs = heartbeatMs
   }
 
-  /** What an answer of that date said: requests allowed, requests left, and when they are counted anew. */
+  /** Notes the rate headers of a reply of that date: the limit, the requests left, and when the window resets. */
   note(limit: number, remaining: number, resetMs: number, dateMs: number, now: number): void {
     this.#limit = limit
     this.#remaining = remaining
@@ -35,7 +35,7 @@ export class RateBudget {
     this.#readAt = now
   }
 
-  /** GitHub refused a request because of the pace. */
+  /** Notes that GitHub refused a request because of the rate limit. */
   limited(now: number): void {
     this.#slowUntil = now + slowAfterLimitMs
   }
@@ -48,21 +48,21 @@ export class RateBudget {
     return this.#remaining < this.#limit * (leftOfWindow * slack + reserve)
   }
 
-  /** How long after the last edit a claim of `ttlMs` is to be edited again. 0: whenever it is asked for. */
+  /** The least time between two edits of a held claim of `ttlMs`. 0: edit at every renewal. */
   editEveryMs(now: number, ttlMs: number, claims: number): number {
     const crowdMs = claims * writeEveryMs > this.#heartbeatMs ? claims * writeEveryMs : 0
     const wantedMs = this.isPressed(now) ? Infinity : crowdMs
-    // Two edits must fit into a lease, one of which may fail.
+    // Two edits must fit into a lease, so that one of them may fail.
     return Math.max(0, Math.min(wantedMs, ttlMs * 0.4 - roundingMs))
   }
 
-  /** How long after its last edit a waiting claim is to be edited again: it can lose nothing but its place. */
+  /** The least time between two edits of a waiting claim. Longer: it can only lose its place. */
   waiterEditEveryMs(now: number, ttlMs: number, claims: number): number {
     return Math.max(this.editEveryMs(now, ttlMs, claims), ttlMs / 3)
   }
 
-  /** How long a waiting claim may live by what it read last. */
-  lookEveryMs(now: number, ttlMs: number): number {
+  /** How long a waiting claim may reuse its last reading. */
+  readEveryMs(now: number, ttlMs: number): number {
     return this.isPressed(now) ? ttlMs / 5 : 0
   }
 }

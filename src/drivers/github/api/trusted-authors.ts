@@ -2,14 +2,14 @@ import type { Environment } from '../../../core/time/environment.ts'
 import type { Deadline } from './deadline.ts'
 import type { GithubApi } from './github-api.ts'
 
-/** How long an answer about somebody's rights is good for. */
+/** How long an answer about the rights of an account is cached. */
 const keptMs = 600_000
-/** A refusal is asked about again sooner: somebody may just have been given the right. */
+/** A refusal is cached for less: the account may just have been given the right. */
 const refusalKeptMs = 60_000
 
 /**
- * Whose comments count: those of users who may write to the repository. On a public one anybody can comment, and could
- * forge claims and takeovers.
+ * Whose comments count: those of accounts that may write to the repository. On a public repository anybody can comment, and
+ * could forge claims and takeovers.
  */
 export class TrustedAuthors {
   readonly #api: GithubApi
@@ -27,8 +27,8 @@ export class TrustedAuthors {
   }
 
   /**
-   * The account of the token. Its rights were looked at when the driver was opened, and may be lost like any other's. Of
-   * an app's bot GitHub says nothing: that it can edit its comment is right enough.
+   * Adds the account of the token. Its rights were checked when the driver was opened, and may be revoked like any other's.
+   * GitHub does not tell the rights of an app's bot: that it could write its comment is enough.
    */
   own(login: string): void {
     if (login.endsWith('[bot]')) this.#trusted.add(login)
@@ -37,12 +37,12 @@ export class TrustedAuthors {
     }
   }
 
-  /** Whether GitHub said, when it was last asked, that this account may not write. */
+  /** Whether this account might not write when GitHub was last asked. */
   isRefused(login: string): boolean {
     return this.#refused.has(login)
   }
 
-  /** Those entries whose authors may write. */
+  /** The entries whose authors may write. */
   async ofWriters<Entry extends { readonly author: string }>(
     entries: readonly Entry[],
     deadline: Deadline,

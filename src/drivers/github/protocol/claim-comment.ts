@@ -1,4 +1,4 @@
-/** A claim as a comment: its words for people, its fields for machines. */
+/** A claim as a comment: a sentence for people, JSON for machines. */
 import { formatDuration } from '../../../core/time/duration.ts'
 import {
   clockText,
@@ -14,7 +14,7 @@ import {
 import { type PublishedRunner, publishedRunnerIn } from './published-runner.ts'
 import { taskInfoIn, type TaskInfo } from './task-info.ts'
 
-/** How a claim ended by its owner's own hand. */
+/** How the owner of a claim completed it. */
 export interface Completion {
   readonly result: string
   /** How long it was held; 0 if it never was. */
@@ -22,7 +22,7 @@ export interface Completion {
   readonly at: number
 }
 
-/** What a claim's comment says. Its times are for people: GitHub's own decide. */
+/** The content of a claim's comment. Its times are for people to read: only GitHub's own timestamps decide. */
 export interface CommentRecord {
   readonly id: string
   readonly key: string
@@ -32,15 +32,16 @@ export interface CommentRecord {
   readonly claimedAt: number
   readonly heartbeatAt: number
   readonly renewals: number
-  /** Once its owner has seen that it holds: whoever stands before it in the queue is over. */
+  /** Set once the owner has seen the grant: every claim before it is then over. */
   readonly heldSince?: number | undefined
   readonly completion?: Completion | undefined
 }
 
 const version = 1
-/** No claim lives longer unrenewed. */
+/** The longest ttl of a claim. */
 export const ttlMaxMs = 3_600_000
 
+/** The text of a claim's comment. */
 export function claimCommentText(record: CommentRecord): string {
   const { id, key, ttlMs, runner, task, claimedAt, heartbeatAt, renewals, heldSince, completion } = record
   return commentText('claim', sentenceOf(record), {
@@ -70,7 +71,7 @@ export function claimCommentText(record: CommentRecord): string {
   })
 }
 
-/** What a claim's comment says; undefined if it is not one, or one that somebody broke or a newer version wrote. */
+/** Reads a claim's comment; undefined if it is none, or if somebody broke it or a newer version wrote it. */
 export function claimIn(body: string): CommentRecord | undefined {
   const document = documentIn('claim', body)
   const lock = objectOf(document?.['lock'])
@@ -97,7 +98,7 @@ export function claimIn(body: string): CommentRecord | undefined {
   }
 }
 
-/** What is left to be read of a claim whose JSON somebody broke, or that a newer version wrote. */
+/** What can still be read of a claim whose JSON somebody broke, or that a newer version wrote. */
 export interface BrokenClaim {
   readonly key: string | undefined
   readonly ttlMs: number | undefined
@@ -106,8 +107,8 @@ export interface BrokenClaim {
 }
 
 /**
- * Reads a broken claim line by line. Only whole lines count, indented as `claimCommentText` indents them: what a runner says of itself
- * lies deeper, so it cannot pass for one. A claim is completed only if its sentence for people says so too.
+ * Reads a broken claim line by line. Only whole lines with the indentation of `claimCommentText` count: metadata of a runner
+ * is indented deeper, so it cannot forge a field. A claim is completed only if its sentence for people says so too.
  */
 export function brokenClaimIn(body: string): BrokenClaim {
   const ttlMs = wholeNumberOf(lineIn(body, 4, 'ttl_ms'))
@@ -119,7 +120,7 @@ export function brokenClaimIn(body: string): BrokenClaim {
   }
 }
 
-/** The value of a field that has a line to itself. */
+/** The value of a field on its own line. */
 function lineIn(body: string, indent: number, field: string): unknown {
   const [, json] = new RegExp(`^ {${indent}}"${field}": (.*?),?\\r?$`, 'm').exec(body) ?? []
   try {

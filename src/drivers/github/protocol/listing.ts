@@ -5,7 +5,7 @@ import { runnerOf } from './published-runner.ts'
 import type { Thread, ThreadClaim } from './thread.ts'
 import { headOf } from './verdict.ts'
 
-/** The claims of a thread as lists show them: the holder, then those in line. */
+/** The claims of a thread for a listing: the holder, then the waiters in queue order. */
 export function listedClaims(thread: Thread): ListedClaim[] {
   const head = headOf(thread)
   return thread.claims.flatMap((claim) => {
@@ -14,13 +14,13 @@ export function listedClaims(thread: Thread): ListedClaim[] {
   })
 }
 
-/** When the first in line came to hold: as its comment says, else when the last one before it ended. */
+/** When the head of the queue was granted: by its comment, else when the last claim before it ended. */
 export function heldSince({ claims }: Thread, head: ThreadClaim): number {
   const ends = claims.flatMap(({ comment, end }) => (comment < head.comment && end !== undefined ? [end.at] : []))
   return head.record?.heldSince ?? Math.max(head.createdAt, ...ends)
 }
 
-/** Which keys the comments of many issues are about, each with its own comments. A key counts in its lowest issue. */
+/** The comments of many issues by key: for each key, those of the lowest issue that has a claim of it. */
 export function commentsByKey(comments: readonly Comment[]): Map<string, readonly Comment[]> {
   const byIssue = new Map<number, Comment[]>()
   for (const comment of comments) {
@@ -29,7 +29,7 @@ export function commentsByKey(comments: readonly Comment[]): Map<string, readonl
     else others.push(comment)
   }
   const byKey = new Map<string, readonly Comment[]>()
-  for (const [, own] of [...byIssue].toSorted(([one], [other]) => one - other)) {
+  for (const [, own] of [...byIssue].toSorted(([first], [second]) => first - second)) {
     for (const { body } of own) {
       const key = claimIn(body)?.key
       if (key !== undefined && !byKey.has(key)) byKey.set(key, own)

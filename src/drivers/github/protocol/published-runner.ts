@@ -1,20 +1,20 @@
 import type { Claim, Runner } from '../../../core/contract/driver.ts'
 import { objectOf, textOf, wholeNumberOf } from './comment-text.ts'
 
-/** What may be told of a runner beyond its name. Comments may be public, so nothing is unless asked for. */
+/** What a comment may publish of a runner besides its name. Comments may be public, so the default is nothing. */
 export type Published = 'host' | 'pid' | 'owner' | 'metadata'
 
-/** Enough to be told by, and never too much to be read again. */
+/** Below the longest text that is read back. */
 const nameLengthMax = 256
 
-/** A runner as its claim's comment shows it. @internal */
+/** A runner in a claim's comment. @internal */
 export interface PublishedRunner {
   readonly worker: string
   readonly node: string
   readonly more?: Readonly<Record<string, unknown>> | undefined
 }
 
-/** What a claim's comment tells of its runner. @internal */
+/** The part of a claim's runner that its comment publishes. @internal */
 export function publishedRunner(
   { runner }: Pick<Claim, 'runner'>,
   publish: ReadonlySet<Published>,
@@ -36,7 +36,7 @@ export function publishedRunner(
   }
 }
 
-/** @internal */
+/** Reads the runner of a claim's comment. @internal */
 export function publishedRunnerIn(lock: Readonly<Record<string, unknown>>, own: unknown): PublishedRunner | undefined {
   const [worker, node] = [textOf(lock['worker_id']), textOf(lock['node_id'])]
   if (worker === undefined || node === undefined) return undefined
@@ -44,7 +44,7 @@ export function publishedRunnerIn(lock: Readonly<Record<string, unknown>>, own: 
   return { worker, node, ...(more !== undefined && { more }) }
 }
 
-/** The runner as far as its comment tells. @internal */
+/** The runner as far as its comment publishes it. @internal */
 export function runnerOf({ worker, node, more = {} }: PublishedRunner, task: unknown): Runner {
   const metadata = { ...objectOf(more['metadata']), ...(task !== undefined && { taskInfo: task }) }
   const owner = textOf(more['owner'])
@@ -59,7 +59,7 @@ export function runnerOf({ worker, node, more = {} }: PublishedRunner, task: unk
   }
 }
 
-/** A runner's own id ends with its pid. */
+/** Removes the pid from the end of a generated runner id. */
 function withoutProcess(id: string): string {
   return id.replace(/^(runner_\d+_[^_]+)_\d+$/, '$1')
 }

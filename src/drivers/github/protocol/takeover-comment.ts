@@ -1,4 +1,4 @@
-/** A takeover as a comment: it names the claims that it ends, for ever. */
+/** A takeover as a comment: it names the claims that it ends for good. */
 import {
   clockText,
   commentText,
@@ -11,11 +11,12 @@ import {
 } from './comment-text.ts'
 
 /**
- * expired: not renewed within its ttl. stale: silent for as long as the taker allows. forced, evicted: on purpose.
- * Only the first is sure to find its holder stopped: see `verdict.ts`.
+ * Why a claim was taken over. `expired`: not renewed within its ttl. `stale`: silent for longer than the new claim allows.
+ * `forced`, `evicted`: on purpose. Only with `expired` the holder has certainly stopped: see `verdict.ts`.
  */
 export type TakeoverCause = 'expired' | 'stale' | 'forced' | 'evicted'
 
+/** A claim that a takeover ends. */
 export interface EndedClaim {
   /** The id of the claim's comment. */
   readonly comment: number
@@ -23,11 +24,12 @@ export interface EndedClaim {
   readonly held: boolean
 }
 
+/** The content of a takeover comment. */
 export interface TakeoverRecord {
   readonly key: string
   readonly by: string
   readonly cause: TakeoverCause
-  /** Told to those it ends. */
+  /** The reason that the owners of the ended claims are told. */
   readonly reason: string
   readonly at: number
   readonly ends: readonly EndedClaim[]
@@ -36,6 +38,7 @@ export interface TakeoverRecord {
 const version = 1
 const causes = new Set<unknown>(['expired', 'stale', 'forced', 'evicted'] satisfies TakeoverCause[])
 
+/** The text of a takeover comment. */
 export function takeoverText(record: TakeoverRecord): string {
   const { key, by, cause, reason, at, ends } = record
   return commentText('takeover', sentenceOf(record), {
@@ -50,6 +53,7 @@ export function takeoverText(record: TakeoverRecord): string {
   })
 }
 
+/** Reads a takeover comment; undefined if it is none, or broken. */
 export function takeoverIn(body: string): TakeoverRecord | undefined {
   const document = documentIn('takeover', body)
   const takeover = objectOf(document?.['takeover'])
@@ -75,12 +79,12 @@ export function takeoverIn(body: string): TakeoverRecord | undefined {
 
 function sentenceOf({ by, cause, reason, at, ends }: TakeoverRecord): string {
   const names = ends.map(({ worker }) => `**${nameText(worker)}**`).join(', ')
-  const who = `**${nameText(by)}**`
+  const author = `**${nameText(by)}**`
   const why: Readonly<Record<TakeoverCause, string>> = {
     expired: 'was not heard of for its whole lease',
     stale: 'has been silent for too long',
-    forced: `had to make room for ${who}`,
+    forced: `had to make room for ${author}`,
     evicted: `was turned out (${nameText(reason)})`,
   }
-  return `⏭️ ${names} ${why[cause]}: its claim is over, noted by ${who} at ${clockText(at)}.`
+  return `⏭️ ${names} ${why[cause]}: its claim is over, noted by ${author} at ${clockText(at)}.`
 }

@@ -5,17 +5,17 @@ import { isText, type Comment } from './comment-text.ts'
 import { runnerOf } from './published-runner.ts'
 import { takeoverIn, type TakeoverCause } from './takeover-comment.ts'
 
-/** How a claim came to its end. */
+/** How a claim ended. */
 export type ClaimEnd =
   | { readonly how: 'completed'; readonly result: string; readonly at: number }
-  /** A later claim has been held: whatever this one's comment says now, its turn is over. */
+  /** A later claim has been held, so this claim is over, whatever its comment says. */
   | { readonly how: 'superseded'; readonly at: number }
   | {
       readonly how: 'taken over'
       readonly cause: TakeoverCause
       readonly reason: string
       readonly held: boolean
-      /** The comment that names it, and when that was made. */
+      /** The takeover comment, and when it was created. */
       readonly comment: number
       readonly at: number
     }
@@ -25,8 +25,8 @@ export interface ThreadClaim {
   /** Its comment: the place in the queue, and the fence. */
   readonly comment: number
   /**
-   * Undefined: somebody broke it. Unless it was completed before, it goes on status in the way until it is taken over like
-   * any other.
+   * Undefined: somebody broke the comment. Unless the claim was completed before, it stays in the queue until it is taken
+   * over like any other.
    */
   readonly record: CommentRecord | undefined
   readonly ttlMs: number
@@ -37,16 +37,17 @@ export interface ThreadClaim {
   readonly end: ClaimEnd | undefined
 }
 
+/** The queue of one key. */
 export interface Thread {
-  /** In the order of the queue, ended ones included. */
+  /** In queue order, ended claims included. */
   readonly claims: readonly ThreadClaim[]
-  /** Comments that repeat a claim: they count for nothing. */
+  /** Comments that repeat a claim. They are ignored. */
   readonly duplicates: readonly { readonly id: string; readonly comment: number }[]
 }
 
 /**
- * Reads the comments that count, see `trusted-authors.ts`. `brokenTtlMs` is the ttl of a broken claim that does not tell its own,
- * `known` has ends by their claims' comments that are certain, whether the reading shows them or not.
+ * Reads comments, which must be those of trusted authors, as the queue of a key. `brokenTtlMs` is the ttl of a broken claim
+ * that does not tell its own. `known` are the ends, by claim comment, that are certain even if a stale reading lacks them.
  */
 export function readThread(
   comments: readonly Comment[],
@@ -55,7 +56,7 @@ export function readThread(
   known: ReadonlyMap<number, ClaimEnd> = new Map(),
 ): Thread {
   const ordered = [...new Map(comments.map((comment) => [comment.id, comment])).values()].toSorted(
-    (one, other) => one.id - other.id,
+    (first, second) => first.id - second.id,
   )
   const claims: Place[] = []
   const duplicates: { id: string; comment: number }[] = []
@@ -65,9 +66,9 @@ export function readThread(
     if (isText('claim', comment.body)) {
       const record = claimIn(comment.body)
       const broken = record === undefined ? brokenClaimIn(comment.body) : undefined
-      // A broken claim that does not even tell its key belongs to every key of its issue.
+      // A broken claim without a readable key counts for every key of its issue.
       if ((record?.key ?? broken?.key ?? key) !== key) continue
-      // A request whose reply was lost is sent again: the lowest of its comments is the claim.
+      // A request whose reply was lost is sent again: the comment with the lowest id is the claim.
       if (record !== undefined && ids.has(record.id)) duplicates.push({ id: record.id, comment: comment.id })
       else claims.push(placeOf(comment, record, broken, brokenTtlMs))
       if (record !== undefined) ids.add(record.id)
@@ -82,18 +83,18 @@ export function readThread(
   return { claims: ended, duplicates }
 }
 
-/** A place in the queue, and what its owner said when it was done. */
+/** A place in the queue, and the result its owner wrote on completion. */
 interface Place extends Omit<ThreadClaim, 'end'> {
   readonly result: string | undefined
 }
 
-/** Who held the key before this claim, if others ended that one. */
-export function ousted(thread: Thread, comment: number): ThreadClaim | undefined {
+/** The previous holder of the key, if a takeover ended it. */
+export function evictedBefore(thread: Thread, comment: number): ThreadClaim | undefined {
   const before = heldBefore(thread, comment)
   return before?.end?.how === 'taken over' ? before : undefined
 }
 
-/** What is to be told of who held the key before this claim, if that claim ended uncleanly. */
+/** The succession to report to this claim, if the previous holder ended uncleanly. */
 export function successionOf(thread: Thread, comment: number): Succession | undefined {
   const before = heldBefore(thread, comment)
   const { end, record } = before ?? {}
@@ -110,7 +111,7 @@ function heldBefore({ claims }: Thread, comment: number): ThreadClaim | undefine
   return claims.findLast((claim) => claim.comment < comment && hasBeenHeld(claim))
 }
 
-/** The result that an owner writes who finds that it came too late. */
+/** The result that an owner writes when it finds its own lease expired. */
 export const expiredResult = 'expired'
 
 function hasBeenHeld({ record, end }: ThreadClaim): boolean {
@@ -141,7 +142,7 @@ function* endsIn({ id, body, createdAt }: Comment, key: string): Iterable<[numbe
   if (takeover?.key !== key) return
   const { cause, reason } = takeover
   for (const { comment, held } of takeover.ends) {
-    // Nobody can end what comes later.
+    // A takeover cannot end a claim that was created after it.
     if (comment < id) yield [comment, { how: 'taken over', cause, reason, held, comment: id, at: createdAt }]
   }
 }

@@ -1,4 +1,4 @@
-/** Finding out where a claim stands, by as many looks at its issue as it takes to be sure. */
+/** Finding the status of a claim, by as many readings of its issue as it takes to be certain. */
 import type { ClaimStatus } from '../../../core/contract/driver.ts'
 import { claimCommentText } from '../protocol/claim-comment.ts'
 import { roundingMs } from '../protocol/comment-text.ts'
@@ -8,12 +8,12 @@ import { settleDuplicates } from './enqueuing.ts'
 import { heartbeat } from './heartbeat.ts'
 import { endedBy, expire, leave, refuse, endMissing } from './leaving.ts'
 import type { LocalClaim } from './local-claims.ts'
-import { takeOver, takeoverBy, turnOut } from './takeover.ts'
-import { ousted, successionOf } from '../protocol/thread.ts'
+import { takeOver, takeoverBy, evictAhead } from './takeover.ts'
+import { evictedBefore, successionOf } from '../protocol/thread.ts'
 import { headOf, settlesInMs, verdictOn, type IssueReading, type QueueVerdict } from '../protocol/verdict.ts'
 
-/** Where a claim stands. */
-export async function stand(
+/** The status of a claim. Grants it if two readings show no claim before it. */
+export async function resolveStatus(
   context: GithubContext,
   localClaim: LocalClaim,
   mayWait: boolean,
@@ -54,7 +54,7 @@ export async function stand(
   }
 }
 
-/** A look should show the claim and does not: whether its comment is gone, or the look too old, an edit tells. */
+/** The reading lacks the claim although it should show it: an edit tells whether its comment still exists. */
 async function goneFrom(
   context: GithubContext,
   localClaim: LocalClaim,
@@ -65,16 +65,17 @@ async function goneFrom(
   return heartbeat(context, localClaim, localClaim.record.ttlMs, deadline)
 }
 
-/** Whether a look must show the claim, if it is there at all. */
+/** Whether a reading is recent enough to show the claim, if its comment exists. */
 export function mustShow({ settleMs }: GithubContext, localClaim: LocalClaim, read: IssueReading): boolean {
   return read.begunAt >= localClaim.thereAt + settleMs
 }
 
+/** The status of a held claim. */
 export function heldBy({ comment, after }: LocalClaim, ttlMs: number): ClaimStatus {
   return { state: 'held', fence: comment, ttlMs, ...(after !== undefined && { after }) }
 }
 
-/** What is certainly left of a lease: counted from before its last edit was sent, and no more than GitHub's clock says. */
+/** The time that a lease certainly has left: from when its last edit was sent, and at most what GitHub's clock says. */
 export function leftMs(
   context: GithubContext,
   localClaim: LocalClaim,
@@ -86,7 +87,7 @@ export function leftMs(
   return Math.max(0, Math.min(ownMs, updatedAt + ttlMs + roundingMs - dateMs))
 }
 
-/** Somebody stands before the claim. Undefined: what is in its way was dealt with, look again. */
+/** Waits behind other claims. Undefined: something in the way was removed, read again. */
 async function wait(
   context: GithubContext,
   localClaim: LocalClaim,
@@ -96,12 +97,12 @@ async function wait(
   deadline: Deadline,
 ): Promise<ClaimStatus | undefined> {
   localClaim.firstSince = undefined
-  if (await turnOut(context, localClaim, read, deadline)) return undefined
+  if (await evictAhead(context, localClaim, read, deadline)) return undefined
   if (unrenewed.length > 0) {
     await takeOver(context, takeoverBy(localClaim), unrenewed, 'expired', 'expired', deadline)
     return undefined
   }
-  // A takeover is safe soon after: that is worth staying for.
+  // A takeover will be safe soon: wait for that here.
   const isSoon = againMs <= Math.max(3 * context.settleMs, 2 * roundingMs) && againMs < deadline.leftMs / 2
   if (cleanup && isSoon) {
     await deadline.pause(againMs)
@@ -113,7 +114,7 @@ async function wait(
   return { state: 'waiting', ahead, ttlMs: leftMs(context, localClaim), againMs: askMs }
 }
 
-/** A claim that may turn out a silent holder asks again when that one has been silent enough. */
+/** When to read again: for a claim with `evict: stale`, no later than when the holder has been silent for long enough. */
 function staleInMs(
   { settleMs }: GithubContext,
   { evict, staleMs = 0 }: LocalClaim,
@@ -125,7 +126,7 @@ function staleInMs(
   return Math.max(1, Math.min(againMs, head.updatedAt + staleMs + settleMs + roundingMs - read.dateMs))
 }
 
-/** Nobody stands before the claim: it holds from now on, and its comment says so. */
+/** Grants the claim, since no claim is before it, and writes that into its comment. */
 async function grant(
   context: GithubContext,
   localClaim: LocalClaim,
@@ -143,9 +144,9 @@ async function grant(
     if (edited === undefined) return endMissing(context, localClaim, read.thread)
     Object.assign(localClaim, { updatedAt: edited.comment.updatedAt, editedAt })
   } catch {
-    // It holds all the same. The first heartbeat will say so.
+    // The claim is held all the same: the first heartbeat will write it.
   }
-  context.markers.putUp(localClaim.issue, localClaim.author, ousted(read.thread, localClaim.comment)?.author)
+  context.markers.putUp(localClaim.issue, localClaim.author, evictedBefore(read.thread, localClaim.comment)?.author)
   context.mirror.put(localClaim.issue, localClaim.record)
   return heldBy(localClaim, ttlMs)
 }

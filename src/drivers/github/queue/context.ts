@@ -8,7 +8,7 @@ import type { IssueMarkers } from './issue-markers.ts'
 import type { ThreadReader } from './thread-reader.ts'
 import type { TrustedAuthors } from '../api/trusted-authors.ts'
 
-/** What the parts of one driver share. */
+/** The parts of one driver, which share each other. */
 export interface GithubContext {
   readonly environment: Environment
   readonly api: GithubApi
@@ -22,11 +22,11 @@ export interface GithubContext {
   readonly settleMs: number
   readonly publish: ReadonlySet<Published>
   readonly workerId: string | undefined
-  /** What came of the work, by fence, for those who say. */
+  /** Results given to `conclude`, by fence. */
   readonly results: Map<number, string>
 }
 
-/** GitHub's time, for people to read. */
+/** GitHub's time now, at the earliest: good enough for people to read. */
 export function timeAt({ api, environment }: GithubContext): number {
   return api.clock.earliest(environment.now())
 }

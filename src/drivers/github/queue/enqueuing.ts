@@ -1,4 +1,4 @@
-/** How a claim gets its comment, once as far as anybody will see, and how it is found again. */
+/** Creating the comment of a claim, effectively once, and finding it again. */
 import type { Claim } from '../../../core/contract/driver.ts'
 import { claimCommentText, type CommentRecord } from '../protocol/claim-comment.ts'
 import { roundingMs } from '../protocol/comment-text.ts'
@@ -10,7 +10,7 @@ import type { LocalClaim } from './local-claims.ts'
 import { taskInfoIn } from '../protocol/task-info.ts'
 import { isSilent, type IssueReading } from '../protocol/verdict.ts'
 
-/** How often a comment is sent before its outcome is left open. */
+/** How often a comment is sent before the outcome is reported as unknown. */
 const sendsMax = 3
 
 /** Puts the claim's comment at the end of the queue. */
@@ -37,20 +37,20 @@ export async function enqueue(
     try {
       const { id, author, updatedAt } = await api.createComment(issue, claimCommentText(record), deadline)
       context.trustedAuthors.own(author)
-      return sit(context, claim, { issue, comment: id, author, updatedAt, record, editedAt, held: false })
+      return track(context, claim, { issue, comment: id, author, updatedAt, record, editedAt, held: false })
     } catch (error) {
       if (!isInDoubt(error)) throw error
       localClaims.doubt(claim.id, environment.now())
       if (sends === sendsMax) throw error
     }
-    // It may be there all the same: look before sending it again. Should both arrive, the lower one is the claim.
+    // The comment may exist: read before sending it again. If both arrive, the one with the lower id is the claim.
     await deadline.pause(context.settleMs)
     const found = await find(context, issue, claim, deadline)
     if (found !== undefined) return found
   }
 }
 
-/** A claim that another process made, or whose reply was lost. */
+/** Finds a claim that another process made, or whose reply was lost. */
 export async function find(
   context: GithubContext,
   issue: number,
@@ -61,9 +61,9 @@ export async function find(
   const place = read.thread.claims.find(({ record }) => record?.id === claim.id)
   if (place?.record === undefined || place.end?.how === 'completed') return undefined
   const { comment, record, updatedAt, author } = place
-  // Nobody here knows when it was sent: as long ago as can be, counted from before the look.
+  // This process does not know when the comment was edited: assume the earliest time that the reading allows.
   const editedAt = read.begunAt - (read.dateMs + roundingMs - updatedAt)
-  return sit(context, claim, {
+  return track(context, claim, {
     issue,
     comment,
     author,
@@ -74,7 +74,7 @@ export async function find(
   })
 }
 
-/** Whether a claim that would not wait has nothing to hope for: then it leaves no trace. */
+/** Whether a claim that does not wait would be refused: then no comment is written. */
 export async function isHopeless(
   context: GithubContext,
   issue: number,
@@ -84,14 +84,14 @@ export async function isHopeless(
   if (claim.evict === 'all') return false
   const read = await context.reader.read(issue, claim.key, deadline)
   const open = read.thread.claims.filter(({ end }) => end === undefined)
-  if (open.every((one) => isSilent(one, read, one.ttlMs, context.settleMs))) return false
+  if (open.every((earlier) => isSilent(earlier, read, earlier.ttlMs, context.settleMs))) return false
   const [head] = open
   return claim.evict !== 'stale' || head === undefined || !isSilent(head, read, claim.staleMs ?? 0, context.settleMs)
 }
 
 /**
- * Of several comments with one claim the lowest is the claim, whoever sent them and whichever was answered. The others
- * count for nothing, and are taken away for the sake of people.
+ * If several comments have the same claim, the one with the lowest id is the claim, whichever reply arrived. Deletes the
+ * others, which are ignored anyway, for the sake of people.
  */
 export async function settleDuplicates(
   { api }: GithubContext,
@@ -110,7 +110,8 @@ export async function settleDuplicates(
   }
 }
 
-function sit(
+/** Adds a claim to those that this process renews. */
+function track(
   { localClaims, environment }: GithubContext,
   claim: Pick<Claim, 'id' | 'key'> & Partial<Claim>,
   known: Pick<LocalClaim, 'issue' | 'comment' | 'author' | 'updatedAt' | 'record' | 'editedAt' | 'held'>,

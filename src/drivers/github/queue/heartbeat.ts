@@ -1,4 +1,4 @@
-/** How a claim stays alive: GitHub notes when its comment was last edited. */
+/** Renewing a claim: each edit of its comment updates GitHub's timestamp. */
 import type { ClaimStatus } from '../../../core/contract/driver.ts'
 import { claimCommentText } from '../protocol/claim-comment.ts'
 import type { Deadline } from '../api/deadline.ts'
@@ -7,7 +7,7 @@ import { endedBy, expire, leave, endMissing } from './leaving.ts'
 import type { LocalClaim } from './local-claims.ts'
 import { hasExpired, verdictOn } from '../protocol/verdict.ts'
 
-/** Edits the claim's comment: GitHub notes when. Gives how the claim stands if that is not where it was. */
+/** Renews a claim by an edit of its comment. Resolves to the status of the claim only if it has ended. */
 export async function heartbeat(
   context: GithubContext,
   localClaim: LocalClaim,
@@ -21,7 +21,7 @@ export async function heartbeat(
   const record = { ...localClaim.record, ttlMs, heartbeatAt: timeAt(context), renewals: localClaim.record.renewals + 1 }
   const edited = await context.api.editComment(localClaim.comment, claimCommentText(record), deadline)
   if (edited === undefined) {
-    // Of a repository that is not shown any more every comment is gone: this fails then.
+    // If we can no longer see the repository, every comment seems deleted: this read then throws.
     return endMissing(
       context,
       localClaim,
@@ -39,7 +39,7 @@ export async function heartbeat(
   )
 }
 
-/** After a lease without an edit from here: whether the claim is over, or another thread of ours has kept it. */
+/** If this process made no edit for a whole ttl: whether the claim has ended, or another process has renewed it. */
 async function statusAfterSilence(
   context: GithubContext,
   localClaim: LocalClaim,
@@ -49,7 +49,7 @@ async function statusAfterSilence(
   const read = await context.reader.read(localClaim.issue, localClaim.key, deadline)
   const verdict = verdictOn(read, localClaim, context.settleMs)
   if (verdict.state === 'ended') return leave(context, localClaim, endedBy(verdict.claim.end), read.thread)
-  // Whether it is there at all the edit will tell.
+  // If the reading does not show the claim, the following edit tells whether its comment exists.
   if (verdict.state !== 'missing') localClaim.updatedAt = verdict.claim.updatedAt
   return undefined
 }

@@ -4,8 +4,9 @@ import type { Deadline, Deadlines } from '../api/deadline.ts'
 import type { GithubApi } from '../api/github-api.ts'
 import type { RateBudget } from '../api/rate-budget.ts'
 
-export interface SignTerms {
-  /** Assigns the holder's account to the issue. */
+/** Which markers to set. */
+export interface MarkerOptions {
+  /** Whether to assign the holder's account to the issue. */
   readonly assign: boolean
   /** The label of a held issue; undefined: none. */
   readonly label: string | undefined
@@ -14,16 +15,16 @@ export interface SignTerms {
 const withinMs = 30_000
 
 /**
- * Assignee and label, for people: they follow the holder and decide nothing. They are set after the fact, a failure is
- * nobody's business, and they are left out while requests are scarce.
+ * Assignee and label of a held issue, for people to see. They decide nothing: they are set after the grant, failures are
+ * ignored, and they are skipped while the rate budget is short.
  */
 export class IssueMarkers {
   readonly #api: GithubApi
   readonly #environment: Environment
   readonly #deadlines: Deadlines
   readonly #rateBudget: RateBudget
-  readonly #terms: SignTerms
-  /** The last change under way for each issue: they must not overtake each other. */
+  readonly #options: MarkerOptions
+  /** The last change of each issue: changes of one issue run in order. */
   readonly #underWay = new Map<number, Promise<void>>()
   #closed = false
 
@@ -32,28 +33,28 @@ export class IssueMarkers {
     environment: Environment,
     deadlines: Deadlines,
     rateBudget: RateBudget,
-    terms: SignTerms,
+    options: MarkerOptions,
   ) {
     this.#api = api
     this.#environment = environment
     this.#deadlines = deadlines
     this.#rateBudget = rateBudget
-    this.#terms = terms
+    this.#options = options
   }
 
-  /** `ousted` is the account of the one that was turned out, and could not take its signs down itself. */
-  putUp(issue: number, login: string, ousted: string | undefined): void {
-    const { assign, label } = this.#terms
+  /** Sets the markers. `evictedBefore` is the account of an evicted holder, whose markers are still there. */
+  putUp(issue: number, login: string, evictedBefore: string | undefined): void {
+    const { assign, label } = this.#options
     if (this.#rateBudget.isPressed(this.#environment.now())) return
-    if (assign && ousted !== undefined && ousted !== login)
-      this.#change(issue, (deadline) => this.#api.unassign(issue, ousted, deadline))
+    if (assign && evictedBefore !== undefined && evictedBefore !== login)
+      this.#change(issue, (deadline) => this.#api.unassign(issue, evictedBefore, deadline))
     if (label !== undefined) this.#change(issue, (deadline) => this.#api.addLabel(issue, label, deadline))
     if (assign && login !== '') this.#change(issue, (deadline) => this.#api.assign(issue, login, deadline))
   }
 
-  /** `next` is the account of the one that will hold now, if somebody waits: it keeps what is its own. */
+  /** Removes the markers. `next` is the account of the next holder, if there is a waiter: its markers stay. */
   takeDown(issue: number, login: string, next: string | undefined): void {
-    const { assign, label } = this.#terms
+    const { assign, label } = this.#options
     if (assign && login !== '' && next !== login)
       this.#change(issue, (deadline) => this.#api.unassign(issue, login, deadline))
     if (label !== undefined && next === undefined) {
@@ -61,7 +62,7 @@ export class IssueMarkers {
     }
   }
 
-  /** Waits a little for what is under way; the rest is given up. */
+  /** Waits a little for the changes under way, then gives up the rest. */
   async close(withinMilliseconds: number): Promise<void> {
     await settledWithin(this.#environment, withinMilliseconds, Promise.all(this.#underWay.values()))
     this.#closed = true
@@ -73,7 +74,7 @@ export class IssueMarkers {
     const change = (async () => {
       await last
       if (this.#closed) return
-      // The lock is what it is, with or without its sign.
+      // Ignore failures: the lock does not depend on its markers.
       await this.#deadlines.within(withinMs, work).catch(() => {})
     })()
     this.#underWay.set(issue, change)

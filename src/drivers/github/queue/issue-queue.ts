@@ -1,8 +1,8 @@
 /**
  * Claims, renewals, releases and evictions, each carried out as reads and writes of one issue's comments.
  *
- * There is nothing here that GitHub could refuse because somebody else was quicker: comments are only added, each is edited
- * by its owner alone, and what they mean is worked out by `thread.ts` and `verdict.ts`. Why that is safe: decision 060.
+ * No step depends on GitHub refusing a write because another client was first: comments are only added, each is edited by its
+ * owner alone, and `thread.ts` and `verdict.ts` derive what they mean. Why that is safe: decision 060.
  */
 import type { Claim, Request, ClaimStatus } from '../../../core/contract/driver.ts'
 import { LeaseholdError } from '../../../core/errors.ts'
@@ -12,7 +12,7 @@ import { settleDuplicates, enqueue, find, isHopeless } from './enqueuing.ts'
 import { heartbeat } from './heartbeat.ts'
 import { complete, endedBy, expire, leave, unknownClaim, endMissing } from './leaving.ts'
 import type { LocalClaim } from './local-claims.ts'
-import { heldBy, leftMs, mustShow, stand } from './claim-status.ts'
+import { heldBy, leftMs, mustShow, resolveStatus } from './claim-status.ts'
 import { takeOver } from './takeover.ts'
 import { headOf, verdictOn } from '../protocol/verdict.ts'
 
@@ -20,7 +20,7 @@ type Renewal = Extract<Request, { op: 'renew' }>
 type Release = Extract<Request, { op: 'release' }>
 type Eviction = Extract<Request, { op: 'evict' }>
 
-/** Carries out a request on the issue that its key's queue is in. */
+/** Carries out a request on the issue with the queue of its key. */
 export function carryOutOn(
   context: GithubContext,
   issue: number,
@@ -43,7 +43,7 @@ export function carryOutOn(
   }
 }
 
-/** The answer to a request whose id is that of a claim to another key: it says nothing of this one. */
+/** The answer to a request whose id belongs to a claim of another key; undefined for any other request. */
 function claimedElsewhere({ localClaims }: GithubContext, request: Request): ClaimStatus | undefined {
   if (request.op === 'evict') return undefined
   const { key, id } = request.op === 'claim' ? request.claim : request
@@ -56,11 +56,11 @@ async function claimOn(context: GithubContext, issue: number, claim: Claim, dead
   const ended = context.localClaims.endOf(claim.id)
   if (ended !== undefined) return ended
   const known = context.localClaims.find(claim.id)
-  if (known !== undefined) return stand(context, known, claim.wait, deadline)
+  if (known !== undefined) return resolveStatus(context, known, claim.wait, deadline)
   if (!claim.wait && (await isHopeless(context, issue, claim, deadline))) {
     return context.localClaims.end(claim.id, { state: 'absent', reason: 'refused' })
   }
-  return stand(context, await enqueue(context, issue, claim, deadline), claim.wait, deadline)
+  return resolveStatus(context, await enqueue(context, issue, claim, deadline), claim.wait, deadline)
 }
 
 async function renewOn(
@@ -70,12 +70,12 @@ async function renewOn(
   deadline: Deadline,
 ): Promise<ClaimStatus> {
   const { localClaims, rateBudget, environment } = context
-  const told = localClaims.endOf(request.id)
-  if (told !== undefined) return told
+  const endedBefore = localClaims.endOf(request.id)
+  if (endedBefore !== undefined) return endedBefore
   const known = localClaims.find(request.id)
   const localClaim = known ?? (await find(context, issue, request, deadline))
   if (localClaim === undefined) return unknownClaim
-  // Of one that others had in their care the comment alone does not tell whether it has been ended.
+  // If another process renewed the claim before, its comment does not tell whether a takeover ended it: read that.
   const ended = known === undefined ? await takenOver(context, localClaim, deadline) : undefined
   if (ended !== undefined) return ended
   const { fenceFloor = 0, ttlMs } = request
@@ -88,8 +88,8 @@ async function renewOn(
   const gone = isDue ? await heartbeat(context, localClaim, ttlMs, deadline) : undefined
   if (gone !== undefined) return gone
   if (!localClaim.held)
-    return isDue ? stand(context, localClaim, true, deadline) : standOrRest(context, localClaim, deadline)
-  // Stretched: the lease goes on as it was told, less the time since.
+    return isDue ? resolveStatus(context, localClaim, true, deadline) : resolveOrRest(context, localClaim, deadline)
+  // The heartbeat is stretched: answer what is left of the lease.
   if (!isDue) return heldBy(localClaim, leftMs(context, localClaim))
   const turnedOut = await takenOver(context, localClaim, deadline)
   if (turnedOut !== undefined) return turnedOut
@@ -106,7 +106,7 @@ async function releaseOn(
   const { localClaims, settleMs } = context
   const ended = localClaims.endOf(id)
   if (ended !== undefined) return ended
-  // Its comment may be about to appear.
+  // If the comment was sent without a reply, wait until a reading must show it.
   const doubtMs = localClaims.doubtSince(id) + settleMs - context.environment.now()
   if (doubtMs > 0) await deadline.pause(doubtMs)
   const localClaim = localClaims.find(id) ?? (await find(context, issue, { id, key }, deadline))
@@ -118,8 +118,8 @@ async function releaseOn(
   if (verdict.state === 'expired') return expire(context, localClaim, read.thread, deadline)
   const result = context.results.get(localClaim.comment) ?? (localClaim.held ? 'released' : 'gave up')
   const wasThere = await complete(context, localClaim, result, deadline)
-  // A look that does not show it may be too old. Who only waited has nothing to be told but that it is gone, and be it for
-  // want of rights.
+  // If a reading that is recent enough does not show the claim, its comment was deleted or its author lost the right to
+  // write. A holder is told so; a waiter only that the claim is unknown.
   if (verdict.state === 'missing' && mustShow(context, localClaim, read)) {
     const isNotFound = !wasThere || context.trustedAuthors.isRefused(localClaim.author)
     if (isNotFound)
@@ -155,7 +155,7 @@ async function evictOn(
   }
 }
 
-/** How a held claim has ended, if a look after its last edit shows that. */
+/** How a claim has ended, if a reading after its last edit shows that. */
 async function takenOver(
   context: GithubContext,
   localClaim: LocalClaim,
@@ -167,23 +167,23 @@ async function takenOver(
     if (verdict.state === 'ended') return leave(context, localClaim, endedBy(verdict.claim.end), read.thread)
     if (verdict.state !== 'missing' || !mustShow(context, localClaim, read)) return undefined
     if (context.trustedAuthors.isRefused(localClaim.author)) return endMissing(context, localClaim, read.thread)
-    // Its comment has just been edited: a look that does not show it shows nothing.
+    // The comment has just been edited, so it exists: a reading without it is stale.
     await deadline.pause(context.settleMs)
   }
 }
 
-/** A waiter looks less often while requests are scarce. */
-async function standOrRest(context: GithubContext, localClaim: LocalClaim, deadline: Deadline): Promise<ClaimStatus> {
+/** Reads the status of a waiter, or reuses the last one while the rate budget is short. */
+async function resolveOrRest(context: GithubContext, localClaim: LocalClaim, deadline: Deadline): Promise<ClaimStatus> {
   const now = context.environment.now()
   const { waiting } = localClaim
-  const everyMs = context.rateBudget.lookEveryMs(now, localClaim.record.ttlMs)
+  const everyMs = context.rateBudget.readEveryMs(now, localClaim.record.ttlMs)
   if (waiting === undefined || now - waiting.at >= Math.min(everyMs, waiting.againMs)) {
-    return stand(context, localClaim, true, deadline)
+    return resolveStatus(context, localClaim, true, deadline)
   }
   const againMs = waiting.againMs - (now - waiting.at)
   return { state: 'waiting', ahead: waiting.ahead, ttlMs: leftMs(context, localClaim), againMs }
 }
 
-function unsupported(what: string): ClaimStatus {
-  return { state: 'unknown', error: new LeaseholdError('UNSUPPORTED', `The github store cannot do ${what}.`) }
+function unsupported(feature: string): ClaimStatus {
+  return { state: 'unknown', error: new LeaseholdError('UNSUPPORTED', `The github store cannot do ${feature}.`) }
 }

@@ -1,4 +1,4 @@
-/** How a claim ends, and what its owner is told. */
+/** Ending a claim, and the status that its owner gets. */
 import type { ClaimStatus } from '../../../core/contract/driver.ts'
 import { claimCommentText } from '../protocol/claim-comment.ts'
 import type { Deadline } from '../api/deadline.ts'
@@ -7,22 +7,23 @@ import { isNotFound, unavailable } from '../api/faults.ts'
 import type { Absent, LocalClaim } from './local-claims.ts'
 import { expiredResult, type ClaimEnd, type Thread } from '../protocol/thread.ts'
 
+/** The status of a claim that nobody knows. */
 export const unknownClaim: Absent = { state: 'absent', reason: 'unknown' }
 const deleted: Absent = { state: 'absent', reason: 'evicted', detail: 'its comment was deleted' }
 const disowned: Absent = { state: 'absent', reason: 'evicted', detail: 'its account may not write any more' }
 
-/** What the owner of an ended claim is told. */
+/** The status for the owner of an ended claim. */
 export function endedBy(end: ClaimEnd | undefined): Absent {
   if (end?.how === 'taken over') {
     if (end.cause === 'expired') return { state: 'absent', reason: 'expired' }
-    // Who only waited has lost its place and nothing else: it may queue anew.
+    // A waiter has lost only its place: it may queue again.
     return end.held ? { state: 'absent', reason: 'evicted', detail: end.reason } : unknownClaim
   }
   const expired = end?.how === 'completed' && end.result === expiredResult
   return { state: 'absent', reason: expired ? 'expired' : 'unknown' }
 }
 
-/** Turns the claim's comment into a record of what it was. False: the comment is not there any more. */
+/** Writes the completion into the claim's comment. False: the comment no longer exists. */
 export async function complete(
   context: GithubContext,
   localClaim: LocalClaim,
@@ -36,7 +37,7 @@ export async function complete(
   return (await context.api.editComment(localClaim.comment, claimCommentText(record), deadline)) !== undefined
 }
 
-/** The owner came too late: it says so itself, which spares the next one the waiting. */
+/** Completes an expired claim on behalf of its owner, so that the next claim need not wait for a takeover. */
 export async function expire(
   context: GithubContext,
   localClaim: LocalClaim,
@@ -47,14 +48,14 @@ export async function expire(
   return leave(context, localClaim, { state: 'absent', reason: 'expired' }, thread)
 }
 
-/** Its comment is not there, or counts no more. */
+/** Ends a claim whose comment was deleted, or whose author may no longer write. */
 export function endMissing(context: GithubContext, localClaim: LocalClaim, thread: Thread): ClaimStatus {
   if (!context.trustedAuthors.isRefused(localClaim.author)) return leave(context, localClaim, deleted, thread)
   if (localClaim.held) return leave(context, localClaim, disowned, thread)
   throw unavailable('The token may not write to the repository any more, so its claims do not count.', 'auth')
 }
 
-/** Takes back a claim that would not wait: it never was more than a question. */
+/** Deletes the comment of a claim that does not wait and was not granted. */
 export async function refuse(
   context: GithubContext,
   localClaim: LocalClaim,
@@ -67,7 +68,7 @@ export async function refuse(
   return leave(context, localClaim, { state: 'absent', reason: 'refused' }, thread)
 }
 
-/** The claim is over: forgets it, and takes down its signs, except for what is also the next one's. */
+/** Ends the claim here, and removes its markers, except those that the next holder needs. */
 export function leave(context: GithubContext, localClaim: LocalClaim, status: Absent, thread: Thread): ClaimStatus {
   context.results.delete(localClaim.comment)
   if (localClaim.held) {

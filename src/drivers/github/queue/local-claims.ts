@@ -1,7 +1,7 @@
 import type { Claim, ClaimStatus, Succession } from '../../../core/contract/driver.ts'
 import type { CommentRecord } from '../protocol/claim-comment.ts'
 
-/** What this process knows of a claim it has in its care. */
+/** What this process knows of a claim that it renews. */
 export interface LocalClaim {
   readonly id: string
   readonly key: string
@@ -13,28 +13,28 @@ export interface LocalClaim {
   record: CommentRecord
   /** GitHub's time of the last edit. */
   updatedAt: number
-  /** By our clock: when that edit was sent, and when the comment was there at the latest. */
+  /** By our clock: when that edit was sent, and when the comment was first known to exist. */
   editedAt: number
   readonly thereAt: number
-  /** Since when readings have shown nobody before it; undefined while somebody is. */
+  /** Since when readings have shown no claim before it; undefined while there is one. */
   firstSince: number | undefined
   held: boolean
   after: Succession | undefined
-  /** What was told last while it waited, and when it was read. */
+  /** The last status while waiting, and when it was read. */
   waiting: { readonly ahead: number; readonly againMs: number; readonly at: number } | undefined
 }
 
-/** How a claim is told that it is over. */
+/** The status of an ended claim. */
 export type Absent = Extract<ClaimStatus, { state: 'absent' }>
 
-/** Ended claims that are remembered: a late copy of a request must not begin one anew. */
+/** How many ended claims are remembered: a late copy of a request must not restart one. */
 const endedMax = 2000
 
-/** The claims in this process's care, and how the last ones ended. */
+/** The claims that this process renews, and how the latest ones ended. */
 export class LocalClaims {
   readonly #localClaims = new Map<string, LocalClaim>()
   readonly #ended = new Map<string, Absent>()
-  /** When the comment was last sent of claims that it is not known to be there of. */
+  /** By claim id: when its comment was last sent, if it is unknown whether it was created. */
   readonly #doubts = new Map<string, number>()
 
   get size(): number {
@@ -51,7 +51,7 @@ export class LocalClaims {
     return localClaim
   }
 
-  /** The comment of a claim was sent, and nobody knows what became of it. */
+  /** Notes that the comment of a claim was sent, without a reply. */
   doubt(id: string, at: number): void {
     this.#doubts.set(id, at)
   }
@@ -60,12 +60,12 @@ export class LocalClaims {
     return this.#doubts.get(id) ?? -Infinity
   }
 
-  /** How a claim ended, if that is known. */
+  /** How a claim ended, if it did and is remembered. */
   endOf(id: string): Absent | undefined {
     return this.#ended.get(id)
   }
 
-  /** Remembers what was told: a claim has one end. */
+  /** Ends a claim and remembers its status: a claim ends only once. */
   end(id: string, status: Absent): Absent {
     this.#localClaims.delete(id)
     this.#doubts.delete(id)

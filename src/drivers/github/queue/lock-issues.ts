@@ -1,4 +1,4 @@
-/** The issues that stand for names. */
+/** The issues of named locks. */
 import { createHash } from 'node:crypto'
 import { describeScope, splitStoreKey } from '../../../core/contract/scope.ts'
 import { settledWithin } from '../../../core/time/bounded.ts'
@@ -10,11 +10,11 @@ import type { GithubApi, Issue, DatedItems } from '../api/github-api.ts'
 import type { TrustedAuthors } from '../api/trusted-authors.ts'
 
 const version = 1
-/** How long a look waits for issues that are being opened, at least. */
+/** The least time that a reading waits for issues that are being opened. */
 const openingWithinMs = 100
 
 interface IssuesReading extends DatedItems<Issue> {
-  /** The issue that counts, by key. */
+  /** The issue of each key: the lowest, if there are several. */
   readonly lowest: ReadonlyMap<string, Issue>
 }
 
@@ -26,10 +26,10 @@ export class LockIssues {
   readonly #label: string
   readonly #settleMs: number
   readonly #found = new Map<string, number>()
-  /** A look that has not begun yet, which whoever asks now may share. */
+  /** A reading that has not begun yet: callers share it. */
   #nextReading: Promise<IssuesReading> | undefined
   #lastReading: Promise<unknown> = Promise.resolve()
-  /** Issues that are being opened: a look that begins when they are there serves all of them. */
+  /** Issues that are being opened: a reading begins after them, to serve all callers. */
   readonly #opening = new Set<Promise<unknown>>()
 
   constructor(
@@ -46,7 +46,7 @@ export class LockIssues {
     this.#settleMs = settleMs
   }
 
-  /** The issue with this key's queue. With `open`, a name that has none gets one. */
+  /** The number of the issue with this key's queue. With `open`, opens one for a name that has none. */
   async of(key: string, open: boolean, deadline: Deadline): Promise<number | undefined> {
     const number = issueNumberIn(key) ?? this.#found.get(key)
     if (number !== undefined) return number
@@ -55,7 +55,7 @@ export class LockIssues {
       const read = await this.#read(deadline)
       const lowest = read.lowest.get(key)
       if (lowest !== undefined) {
-        // A lower one made before it is listed by now, unless this one is very young.
+        // If this issue is older than a settle time, the reading also shows any lower issue made before it.
         const wasThere = openedAt !== undefined && read.begunAt >= openedAt + this.#settleMs
         const isOld = read.begunDateMs >= lowest.createdAt + roundingMs + this.#settleMs
         if (wasThere || isOld) {
@@ -72,12 +72,12 @@ export class LockIssues {
     }
   }
 
-  /** The issue is not there any more: look again the next time. */
+  /** Forgets the issue of a key, since it no longer exists: the next call reads again. */
   forget(key: string): void {
     this.#found.delete(key)
   }
 
-  /** A reply that was lost does no harm: of two issues the lower one counts. Gives when it was there at the latest. */
+  /** Opens an issue. A lost reply does no harm: of two issues the lower one counts. Resolves to the time of the reply. */
   async #open(key: string, deadline: Deadline): Promise<number> {
     const name = describeScope({ key: splitStoreKey(key)?.scopeKey ?? key })
     const sentence = `🔐 This issue is the lock ${nameText(name)}: its comments are the queue. Please leave its text, its
@@ -101,7 +101,7 @@ label and its comments to the workers that share it.`
     }
   }
 
-  /** Many who ask at once share one look, which begins after they asked. */
+  /** Lists the issues. Concurrent callers share one reading, which begins after all of them asked. */
   #read(deadline: Deadline): Promise<IssuesReading> {
     if (this.#nextReading !== undefined) return deadline.bound(this.#nextReading)
     const last = this.#lastReading
@@ -143,7 +143,7 @@ function keyIn(body: string): string | undefined {
   return own?.['version'] === version ? textOf(own['key']) : undefined
 }
 
-/** Short names as they are; of long ones, enough to tell them apart. */
+/** The title of an issue: the name, or the start of a long name with a hash. */
 function titleOf(name: string, key: string): string {
   if (name.length <= 120) return name
   return `${name.slice(0, 100)}… ${createHash('sha256').update(key).digest('hex').slice(0, 12)}`

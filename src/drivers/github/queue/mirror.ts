@@ -2,8 +2,8 @@ import { claimIn, claimCommentText, type CommentRecord } from '../protocol/claim
 import { documentIn } from '../protocol/comment-text.ts'
 
 /**
- * A memory of your own that is kept up to date with what this process holds, so that `status` need not ask GitHub. It
- * decides nothing: a mirror that is wrong, slow or broken costs nobody a lock.
+ * A cache of your own that the driver keeps up to date with the claims this process holds, so that `status` need not ask
+ * GitHub. It decides nothing: a mirror that is wrong, slow or broken affects no lock.
  */
 export interface Mirror {
   set(key: string, value: string, options: { readonly namespace: string; readonly ttl: number }): unknown
@@ -13,7 +13,7 @@ export interface Mirror {
 
 const namespace = 'distributed-locks'
 
-/** Writes to the mirror, whatever it does. @internal */
+/** Writes to the mirror, and ignores its errors. @internal */
 export class MirrorKeeper {
   readonly #mirror: Mirror | undefined
 
@@ -27,7 +27,7 @@ export class MirrorKeeper {
     this.#try((mirror) => mirror.set(nameOf(issue), value, { namespace, ttl: record.ttlMs }))
   }
 
-  /** Takes away what was put for this claim: by now it may be somebody else's. */
+  /** Deletes the entry of an issue, unless it is another claim's by now. */
   drop(issue: number, claim: string): void {
     this.#try(async (mirror) => {
       const kept = await this.read(issue)
@@ -35,7 +35,7 @@ export class MirrorKeeper {
     })
   }
 
-  /** What the mirror says of an issue, if that makes sense. */
+  /** The mirrored claim of an issue; undefined if it is missing or invalid. */
   async read(issue: number): Promise<CommentRecord | undefined> {
     try {
       const value: unknown = await this.#mirror?.get(nameOf(issue), { namespace })

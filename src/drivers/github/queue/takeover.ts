@@ -1,4 +1,4 @@
-/** Comments that end the claims of others. */
+/** Takeovers: comments that end the claims of others. */
 import type { Deadline } from '../api/deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
 import { isInDoubt } from '../api/faults.ts'
@@ -7,20 +7,20 @@ import { takeoverText, type TakeoverCause } from '../protocol/takeover-comment.t
 import type { ThreadClaim } from '../protocol/thread.ts'
 import { isSilent, type IssueReading } from '../protocol/verdict.ts'
 
-/** Where a takeover is to be written, and in whose name. */
-export interface Taker {
+/** The issue and key of a takeover, and the worker that writes it. */
+export interface TakeoverAuthor {
   readonly issue: number
   readonly key: string
   readonly worker: string
 }
 
 /**
- * Ends claims for ever; the first of them is the one that holds. Written twice it says the same, so whether a lost one
- * arrived is left to the next look.
+ * Ends claims for good; the first of them is the holder. A takeover is idempotent: if its reply is lost, the next reading
+ * shows whether it arrived.
  */
 export async function takeOver(
   context: GithubContext,
-  { issue, key, worker }: Taker,
+  { issue, key, worker }: TakeoverAuthor,
   claims: readonly ThreadClaim[],
   cause: TakeoverCause,
   reason: string,
@@ -42,29 +42,30 @@ export async function takeOver(
   }
 }
 
-/** Ends those that the claim may turn out by its `evict` rule. True: there were any. */
-export async function turnOut(
+/** Ends the claims that this claim may evict by its `evict` rule. True: there were any. */
+export async function evictAhead(
   context: GithubContext,
   localClaim: LocalClaim,
   read: IssueReading,
   deadline: Deadline,
 ): Promise<boolean> {
   const { comment, evict, staleMs = 0 } = localClaim
-  const open = read.thread.claims.filter((one) => one.comment < comment && one.end === undefined)
+  const open = read.thread.claims.filter((claim) => claim.comment < comment && claim.end === undefined)
   const [head] = open
   if (head === undefined || evict === undefined) return false
   if (evict === 'all') {
-    // All who stand before it: a waiter let in later would have a lower fence than this one.
+    // End the waiters before it too: one granted later would have a lower fence than this claim.
     await takeOver(context, takeoverBy(localClaim), open, 'forced', 'forced', deadline)
     return true
   }
-  // Who has only come to the front is no silent holder yet.
+  // A waiter that has just become the first, without a grant, is not a silent holder.
   const holds = head.record === undefined || head.record.heldSince !== undefined
   if (!holds || !isSilent(head, read, staleMs, context.settleMs)) return false
   await takeOver(context, takeoverBy(localClaim), [head], 'stale', 'stale', deadline)
   return true
 }
 
-export function takeoverBy({ issue, key, record }: LocalClaim): Taker {
+/** A takeover in the name of this claim. */
+export function takeoverBy({ issue, key, record }: LocalClaim): TakeoverAuthor {
   return { issue, key, worker: record.runner.worker }
 }

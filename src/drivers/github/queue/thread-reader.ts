@@ -7,18 +7,18 @@ import { readThread, type ClaimEnd, type Thread } from '../protocol/thread.ts'
 import type { IssueReading } from '../protocol/verdict.ts'
 import type { TrustedAuthors } from '../api/trusted-authors.ts'
 
-/** Older comments are not read: twice the longest lease, after which nothing they say can count, and time to spare. */
+/** Older comments are not read: after twice the longest lease they cannot count any more. The third is a margin. */
 const horizonMs = 3 * ttlMaxMs
-/** Takeovers that are remembered. */
+/** How many takeovers are remembered. */
 const rememberedMax = 2000
 
-/** Reads issues as queues, and remembers of takeovers what a stale reading may leave out. */
+/** Reads issues as queues, and remembers takeovers that a stale reading may lack. */
 export class ThreadReader {
   readonly #api: GithubApi
   readonly #trustedAuthors: TrustedAuthors
   readonly #environment: Environment
   readonly #brokenTtlMs: number
-  /** By our clock: when each takeover comment was there at the latest. */
+  /** By our clock: when each takeover comment was first known to exist. */
   readonly #seenAt = new Map<number, number>()
   /** Ends that this process wrote itself, by the comments of the claims they end. */
   readonly #ends = new Map<number, ClaimEnd>()
@@ -30,7 +30,7 @@ export class ThreadReader {
     this.#brokenTtlMs = brokenTtlMs
   }
 
-  /** From when on comments are read. It moves by the hour, so that pages that have not changed stay the same pages. */
+  /** The start of the comments to read. It moves in steps of an hour, so that unchanged pages keep their ETags. */
   get sinceMs(): number {
     const earliest = this.#api.clock.earliest(this.#environment.now())
     return Math.floor((earliest - horizonMs) / ttlMaxMs) * ttlMaxMs
@@ -45,13 +45,13 @@ export class ThreadReader {
     return { thread, dateMs, begunAt, begunDateMs, seenAt: this.#seenAt }
   }
 
-  /** Those comments that are ours by their text, and whose authors may write. */
+  /** The claims and takeovers among the comments whose authors may write. */
   counted(comments: readonly Comment[], deadline: Deadline): Promise<Comment[]> {
     const ours = comments.filter(({ body }) => isText('claim', body) || isText('takeover', body))
     return this.#trustedAuthors.ofWriters(ours, deadline)
   }
 
-  /** The keys that the comments of an issue have claims of: mostly one. */
+  /** The keys that an issue has claims of: mostly one. */
   keysIn(comments: readonly Comment[]): ReadonlySet<string> {
     return new Set(comments.flatMap(({ body }) => claimIn(body)?.key ?? []))
   }
@@ -60,7 +60,7 @@ export class ThreadReader {
     return readThread(comments, key, this.#brokenTtlMs, this.#ends)
   }
 
-  /** A takeover comment of our own has been answered: it is there, whatever readings show. */
+  /** Notes a takeover comment that we created: it exists, even if readings do not show it yet. */
   wrote(end: Extract<ClaimEnd, { how: 'taken over' }>, claim: number): void {
     this.#saw(end.comment, this.#environment.now())
     this.#ends.set(claim, end)

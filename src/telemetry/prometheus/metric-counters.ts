@@ -2,17 +2,17 @@ import type { Locks } from '../../api/locks.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { EventName, LockEvent, LockEvents } from '../../api/client/events.ts'
 import { checkLabels, type Family, type Labels, type Distribution } from '../exposition.ts'
-import { Listening } from '../listening.ts'
+import { EventSubscriptions } from '../event-subscriptions.ts'
 import { countedEvents, secondsOf, timings, usualFailures, type CountedEvent } from '../measures.ts'
 
-/** The labels that we set ourselves. @internal */
+/** Labels that Leasehold sets itself. @internal */
 export const ownLabels: ReadonlySet<string> = new Set(['namespace', 'code', 'outcome', 'state', 'le'])
 
-/** How what happens is counted. */
-export interface TallyOptions {
+/** How events are counted. */
+export interface MetricCounterOptions {
   /**
-   * Labels of what is counted, by its event. There is a time series for every set of values ever given, in this process
-   * and in Prometheus: kinds of locks are few enough for that, their names are not.
+   * Labels of a counted event. Every set of values becomes a time series, in this process and in Prometheus: label by the
+   * kind of a lock, not by its name.
    */
   readonly labels?: (event: LockEvent) => Labels
   /** Upper bounds of the histograms, in seconds. */
@@ -23,49 +23,50 @@ interface Count {
   value: number
 }
 
-/** One event's tally, and how long took what it ended. */
-interface Tally {
+/** The count of one event, and the histogram of the waits or holds it ended. */
+interface MetricCounter {
   readonly counted: CountedEvent
   readonly counts: Series<Count>
   readonly times: Series<Histogram> | undefined
 }
 
 /** Counts the events of one client from now on. @internal */
-export class Tallies implements Disposable {
-  readonly #labels: TallyOptions['labels']
+export class MetricCounters implements Disposable {
+  readonly #labels: MetricCounterOptions['labels']
   readonly #taken: ReadonlySet<string>
-  readonly #tallies: readonly Tally[]
-  readonly #listening: Listening
+  readonly #counters: readonly MetricCounter[]
+  readonly #subscriptions: EventSubscriptions
 
-  constructor(locks: Locks, common: Labels, { labels, buckets = {} }: TallyOptions) {
+  constructor(locks: Locks, common: Labels, { labels, buckets = {} }: MetricCounterOptions) {
     const bounds = {
       wait: checkBuckets(buckets.wait ?? timings.wait.buckets, 'buckets.wait'),
       hold: checkBuckets(buckets.hold ?? timings.hold.buckets, 'buckets.hold'),
     }
     this.#labels = labels
     this.#taken = new Set([...ownLabels, ...Object.keys(common)])
-    this.#tallies = countedEvents.map((counted): Tally => {
+    this.#counters = countedEvents.map((counted): MetricCounter => {
       const { event, ends } = counted
       const counts = new Series(common, (): Count => ({ value: 0 }))
       const times = ends && new Series({ ...common, outcome: event }, () => new Histogram(bounds[ends]))
       return { counted, counts, times }
     })
-    // What is known before it happens starts at nought: a rate needs a value to rise from.
-    if (labels === undefined) this.#tallies.forEach(startAtNought)
-    this.#listening = new Listening(locks)
-    for (const tally of this.#tallies) this.#listening.on(tally.counted.event, (event) => this.#onEvent(tally, event))
+    // Known series start at zero, because a rate needs a first value. With custom labels the series are not known.
+    if (labels === undefined) this.#counters.forEach(startAtZero)
+    this.#subscriptions = new EventSubscriptions(locks)
+    for (const counter of this.#counters)
+      this.#subscriptions.on(counter.counted.event, (event) => this.#onEvent(counter, event))
   }
 
   families(): Family[] {
-    return [...this.#tallies.map(counterOf), this.#timesOf('wait'), this.#timesOf('hold')]
+    return [...this.#counters.map(counterOf), this.#timesOf('wait'), this.#timesOf('hold')]
   }
 
   [Symbol.dispose](): void {
-    this.#listening[Symbol.dispose]()
+    this.#subscriptions[Symbol.dispose]()
   }
 
-  /** Counts in every case. What is wrong with the caller's labels goes to the logger, as with every listener. */
-  #onEvent({ counts, times }: Tally, event: LockEvents[EventName]): void {
+  /** Counts even if the caller's `labels` throws; that error goes to the logger, as with every listener. */
+  #onEvent({ counts, times }: MetricCounter, event: LockEvents[EventName]): void {
     let labels = noLabels
     try {
       if (this.#labels !== undefined) labels = givenLabels(this.#labels(event), this.#taken)
@@ -75,37 +76,37 @@ export class Tallies implements Disposable {
     }
   }
 
-  #timesOf(what: 'wait' | 'hold'): Family {
-    const { name, help } = timings[what]
-    const series = this.#tallies.filter(({ counted }) => counted.ends === what).flatMap(({ times }) => times ?? [])
+  #timesOf(kind: 'wait' | 'hold'): Family {
+    const { name, help } = timings[kind]
+    const series = this.#counters.filter(({ counted }) => counted.ends === kind).flatMap(({ times }) => times ?? [])
     const samples = series.flatMap((each) => each.map(({ distribution }, labels) => ({ labels, ...distribution })))
     return { name: `leasehold_${name}_seconds`, help, type: 'histogram', samples }
   }
 }
 
-function counterOf({ counted, counts }: Tally): Family {
+function counterOf({ counted, counts }: MetricCounter): Family {
   const { name, help } = counted
   const samples = counts.map(({ value }, labels) => ({ labels, value }))
   return { name: `leasehold_${name}_total`, help, type: 'counter', samples }
 }
 
-function startAtNought({ counted, counts, times }: Tally): void {
+function startAtZero({ counted, counts, times }: MetricCounter): void {
   times?.of(noLabels)
   if (counted.event !== 'failed') counts.of(noLabels)
   else for (const code of usualFailures) counts.of({ code })
 }
 
-/** A caller's labels, if Prometheus takes them and none of them is taken. @internal */
+/** The labels of a caller. Throws INVALID if Prometheus does not allow one, or if it is taken. @internal */
 export function givenLabels(labels: Labels, taken: ReadonlySet<string>): Labels {
   const clash = Object.keys(checkLabels(labels)).find((name) => taken.has(name))
   if (clash === undefined) return labels
-  throw new LeaseholdError('INVALID', `There is a label "${clash}" already. Call yours something else.`)
+  throw new LeaseholdError('INVALID', `The label "${clash}" is taken. Choose another name.`)
 }
 
-/** Counts values by how large they are. */
+/** A histogram: counts values by bucket. */
 export class Histogram {
   readonly #bounds: readonly number[]
-  /** How many are in each bucket and in none before; the last is for those beyond every bound. */
+  /** Values in each bucket, not cumulative; the last is for values above every bound. */
   readonly #counts: number[]
   #sum = 0
 
@@ -121,7 +122,7 @@ export class Histogram {
     this.#sum += value
   }
 
-  /** As it is published: each bucket has also what is in those before it. */
+  /** The published form: buckets are cumulative. */
   get distribution(): Omit<Distribution, 'labels'> {
     let count = 0
     const upTo = this.#counts.map((each) => (count += each))
@@ -129,21 +130,21 @@ export class Histogram {
   }
 }
 
-/** Throws INVALID unless these are numbers that rise. */
-export function checkBuckets(bounds: readonly number[], what: string): readonly number[] {
+/** Throws INVALID unless the bounds are finite and rising. */
+export function checkBuckets(bounds: readonly number[], option: string): readonly number[] {
   const rise = bounds.every((bound, index) => index === 0 || bound > (bounds[index - 1] ?? Infinity))
   if (bounds.length > 0 && bounds.every(Number.isFinite) && rise) return [...bounds]
-  throw new LeaseholdError('INVALID', `${what} must be one or more numbers of seconds, each above the one before.`)
+  throw new LeaseholdError('INVALID', `${option} must be one or more numbers of seconds, each above the one before.`)
 }
 
-/** Nothing but the labels that all have. */
+/** No labels besides the common ones. */
 export const noLabels: Labels = Object.freeze({})
 
-/** One tally for each set of labels. */
+/** One counter or histogram for each set of labels. */
 export class Series<Item> {
   readonly #common: Labels
   readonly #start: () => Item
-  readonly #tallies = new Map<string, { readonly labels: Labels; readonly tally: Item }>()
+  readonly #counters = new Map<string, { readonly labels: Labels; readonly counter: Item }>()
   #plain: Item | undefined
 
   constructor(common: Labels, start: () => Item) {
@@ -151,26 +152,26 @@ export class Series<Item> {
     this.#start = start
   }
 
-  /** The tally of these labels besides the common ones. It is published from now on. */
+  /** The item with these labels besides the common ones. It is published from now on. */
   of(labels: Labels): Item {
     if (labels !== noLabels) return this.#find(labels)
     this.#plain ??= this.#find(labels)
     return this.#plain
   }
 
-  /** What `publish` makes of each tally, with all its labels. */
-  map<Published>(publish: (tally: Item, labels: Labels) => Published): Published[] {
-    return [...this.#tallies.values()].map(({ labels, tally }) => publish(tally, labels))
+  /** Maps each item and its labels, common ones included. */
+  map<Published>(publish: (counter: Item, labels: Labels) => Published): Published[] {
+    return [...this.#counters.values()].map(({ labels, counter }) => publish(counter, labels))
   }
 
   #find(labels: Labels): Item {
-    // In whatever order they are given, they are the same labels.
-    const sorted = Object.entries(labels).toSorted(([one], [other]) => (one < other ? -1 : 1))
+    // The order of labels does not matter.
+    const sorted = Object.entries(labels).toSorted(([first], [second]) => (first < second ? -1 : 1))
     const id = JSON.stringify(sorted)
-    const known = this.#tallies.get(id)
-    if (known !== undefined) return known.tally
-    const tally = this.#start()
-    this.#tallies.set(id, { labels: { ...this.#common, ...Object.fromEntries(sorted) }, tally })
-    return tally
+    const known = this.#counters.get(id)
+    if (known !== undefined) return known.counter
+    const counter = this.#start()
+    this.#counters.set(id, { labels: { ...this.#common, ...Object.fromEntries(sorted) }, counter })
+    return counter
   }
 }

@@ -1,8 +1,8 @@
 import type { Locks } from '../api/locks.ts'
 import type { EventName, LockEventListener } from '../api/client/events.ts'
 
-/** Listens to several events until it is disposed of. */
-export class Listening implements Disposable {
+/** A set of event listeners that are removed together. @internal */
+export class EventSubscriptions implements Disposable {
   readonly #locks: Locks
   readonly #each: Disposable[] = []
 
