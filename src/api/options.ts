@@ -1,7 +1,7 @@
 import { pausesMs, retryPresets, type Backoff } from '../core/time/backoff.ts'
 import { durationMs, positiveMs, type Duration } from '../core/time/duration.ts'
 import type { EvictRule, Supports } from '../core/contract/driver.ts'
-import { LeaseholdError } from '../core/errors.ts'
+import { LeaseholdError, unsupported } from '../core/errors.ts'
 import { durationMaxOf } from '../core/contract/limits.ts'
 import { requestBounds, textFault } from '../core/contract/bounds.ts'
 import { checkOptions, type OptionNames, withDefaults } from '../core/contract/option-names.ts'
@@ -382,9 +382,4 @@ function resolveRetry(retry: NonNullable<AcquireOptions['retry']>): Backoff {
 
 function invalid(message: string): LeaseholdError {
   return new LeaseholdError('INVALID', message)
-}
-
-/** For an option or call that the store's driver does not do. @internal */
-export function unsupported(what: string): LeaseholdError {
-  return new LeaseholdError('UNSUPPORTED', `This store cannot do ${what}. docs/guarantees.md shows which stores can.`)
 }

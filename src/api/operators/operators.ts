@@ -1,12 +1,11 @@
+import { unsupported, LeaseholdError } from '../../core/errors.ts'
 import { submitOnce } from '../../core/client/batcher.ts'
 import type { ClaimStatus } from '../../core/contract/driver.ts'
-import { LeaseholdError } from '../../core/errors.ts'
 import { isWithin, requestBounds, textFault } from '../../core/contract/bounds.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { scopeOf, storeKey, type Scope } from '../../core/contract/scope.ts'
 import type { Client } from '../client/client.ts'
 import { eachLock, inspectLock, type LockInfo, type LockStatus } from './inspection.ts'
-import { unsupported } from '../options.ts'
 import { couldNotBeAsked } from '../client/acquire-error.ts'
 
 /** Whom to evict, and what to tell them. */

@@ -1,5 +1,5 @@
 import { keyOf } from '../../core/contract/requests.ts'
-import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
+import type { Request, ClaimStatus, HeldStatus, WaitingStatus } from '../../core/contract/driver.ts'
 import { TimerQueue, type TimerTask, type TimerBucket } from '../../core/time/timer-queue.ts'
 import type { Environment } from '../../core/time/environment.ts'
 
@@ -131,12 +131,7 @@ export class OwnClaims {
     this.#unrenewed = []
   }
 
-  #put(
-    request: Request,
-    id: string,
-    status: Extract<ClaimStatus, { state: 'held' | 'waiting' }>,
-    now: number,
-  ): OwnClaim {
+  #put(request: Request, id: string, status: HeldStatus | WaitingStatus, now: number): OwnClaim {
     const claim = this.#byId.get(id) ?? this.#add(request, id)
     claim.state = status.state
     if (status.state === 'waiting') claim.ahead = status.ahead

@@ -11,6 +11,8 @@ import type {
   Runner,
   ClaimStatus,
   Notification,
+  WaitingStatus,
+  HeldStatus,
 } from '../../core/contract/driver.ts'
 import { termsOf, type Bench, type Harness, type Terms } from '../bench.ts'
 
@@ -30,9 +32,6 @@ export interface Wish {
   readonly maxHold?: number
   readonly runner?: string
 }
-
-export type HeldStatus = Extract<ClaimStatus, { state: 'held' }>
-export type Waiting = Extract<ClaimStatus, { state: 'waiting' }>
 
 /** News a driver passed on, with the test's name of the claim. */
 export interface ReceivedNotification {
@@ -116,10 +115,10 @@ export class Stage {
   }
 
   /** Claims and expects to be queued. */
-  async queue(name: string, wish: Wish = {}): Promise<Waiting> {
+  async queue(name: string, wish: Wish = {}): Promise<WaitingStatus> {
     const status = await this.claim(name, wish)
     expect(status, `${name} should wait`).toMatchObject({ state: 'waiting' })
-    return status as Waiting
+    return status as WaitingStatus
   }
 
   /** Claims without wanting to wait and expects to be refused. */

@@ -1,18 +1,18 @@
 /** How a claim ends, and what its owner is told. */
-import type { ClaimStatus } from '../../../core/contract/driver.ts'
+import type { ClaimStatus, AbsentStatus } from '../../../core/contract/driver.ts'
 import { claimCommentText } from '../protocol/claim-comment.ts'
 import type { Deadline } from '../api/deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
 import { isNotFound, unavailable } from '../api/faults.ts'
-import type { Absent, LocalClaim } from './local-claims.ts'
+import type { LocalClaim } from './local-claims.ts'
 import { expiredResult, type ClaimEnd, type Thread } from '../protocol/thread.ts'
 
-export const unknownClaim: Absent = { state: 'absent', reason: 'unknown' }
-const deleted: Absent = { state: 'absent', reason: 'evicted', detail: 'its comment was deleted' }
-const disowned: Absent = { state: 'absent', reason: 'evicted', detail: 'its account may not write any more' }
+export const unknownClaim: AbsentStatus = { state: 'absent', reason: 'unknown' }
+const deleted: AbsentStatus = { state: 'absent', reason: 'evicted', detail: 'its comment was deleted' }
+const disowned: AbsentStatus = { state: 'absent', reason: 'evicted', detail: 'its account may not write any more' }
 
 /** What the owner of an ended claim is told. */
-export function endedBy(end: ClaimEnd | undefined): Absent {
+export function endedBy(end: ClaimEnd | undefined): AbsentStatus {
   if (end?.how === 'taken over') {
     if (end.cause === 'expired') return { state: 'absent', reason: 'expired' }
     // Who only waited has lost its place and nothing else: it may queue anew.
@@ -68,7 +68,12 @@ export async function refuse(
 }
 
 /** The claim is over: forgets it, and takes down its signs, except for what is also the next one's. */
-export function leave(context: GithubContext, localClaim: LocalClaim, status: Absent, thread: Thread): ClaimStatus {
+export function leave(
+  context: GithubContext,
+  localClaim: LocalClaim,
+  status: AbsentStatus,
+  thread: Thread,
+): ClaimStatus {
   context.results.delete(localClaim.comment)
   if (localClaim.held) {
     const next = thread.claims.find(({ comment, end }) => comment !== localClaim.comment && end === undefined)

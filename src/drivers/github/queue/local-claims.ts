@@ -1,4 +1,4 @@
-import type { Claim, ClaimStatus, Succession } from '../../../core/contract/driver.ts'
+import type { AbsentStatus, Claim, Succession } from '../../../core/contract/driver.ts'
 import type { CommentRecord } from '../protocol/claim-comment.ts'
 
 /** What this process knows of a claim it has in its care. */
@@ -24,16 +24,13 @@ export interface LocalClaim {
   waiting: { readonly ahead: number; readonly againMs: number; readonly at: number } | undefined
 }
 
-/** How a claim is told that it is over. */
-export type Absent = Extract<ClaimStatus, { state: 'absent' }>
-
 /** Ended claims that are remembered: a late copy of a request must not begin one anew. */
 const endedMax = 2000
 
 /** The claims in this process's care, and how the last ones ended. */
 export class LocalClaims {
   readonly #localClaims = new Map<string, LocalClaim>()
-  readonly #ended = new Map<string, Absent>()
+  readonly #ended = new Map<string, AbsentStatus>()
   /** When the comment was last sent of claims that it is not known to be there of. */
   readonly #doubts = new Map<string, number>()
 
@@ -61,12 +58,12 @@ export class LocalClaims {
   }
 
   /** How a claim ended, if that is known. */
-  endOf(id: string): Absent | undefined {
+  endOf(id: string): AbsentStatus | undefined {
     return this.#ended.get(id)
   }
 
   /** Remembers what was told: a claim has one end. */
-  end(id: string, status: Absent): Absent {
+  end(id: string, status: AbsentStatus): AbsentStatus {
     this.#localClaims.delete(id)
     this.#doubts.delete(id)
     this.#ended.set(id, status.reason === 'released' ? { state: 'absent', reason: 'unknown' } : status)
