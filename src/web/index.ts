@@ -5,7 +5,7 @@ import { http } from '../drivers/http/driver.ts'
 import { memory } from '../drivers/memory/driver.ts'
 import { connectNames, type ConnectOptions, openLocks } from '../api/create-locks.ts'
 import type { Locks } from '../api/locks.ts'
-import { sayItInDefaults } from '../api/options.ts'
+import { defaultsHints } from '../api/options.ts'
 
 /**
  * The entry `leasehold` for pages and edge workers: the same exports, but `connect` opens only stores that can be reached from there. So a
@@ -15,7 +15,7 @@ export * from '../exports.ts'
 
 /** `connect` in pages and edge workers: to a Leasehold server, or to the memory of this page or worker. */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Locks> {
-  checkOptions(options, connectNames, 'connect', sayItInDefaults)
+  checkOptions(options, connectNames, 'connect', defaultsHints)
   const { runner, heartbeatThread, ...rest } = options
   if (runner !== undefined || heartbeatThread === true) {
     throw unsupportedHere('the options runner and heartbeatThread: there are neither files nor threads')
