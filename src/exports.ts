@@ -2,7 +2,7 @@
 export type { ConnectOptions } from './api/create-locks.ts'
 export { createLocks, type CreateLocksOptions, type LocksOptions } from './api/create-locks.ts'
 export type { Locks } from './api/locks.ts'
-export type { Body, Lock, RunArguments } from './api/client/acquirer.ts'
+export type { Body, Lock, RunArguments } from './api/lock.ts'
 export type { ReadWriteLock } from './api/primitives/shared.ts'
 export type { Election, ElectionOptions, Leader, Term } from './api/primitives/election.ts'
 export type { OnceOptions, OnceResult } from './api/primitives/once.ts'

@@ -17,7 +17,8 @@ import {
   type LockStatus,
 } from './operators/inspection.ts'
 import type { Lease, LeaseSet } from './lease.ts'
-import { type Body, type Lock, type RunArguments, Acquirer } from './client/acquirer.ts'
+import { Acquirer } from './client/acquirer.ts'
+import type { Body, Lock, RunArguments } from './lock.ts'
 import type { Locks } from './locks.ts'
 import { keepInternals } from './client/locks-internals.ts'
 import { evictHolders, lockStatusOf, sweepLocks, type EvictOptions } from './operators/operators.ts'

@@ -11,13 +11,13 @@ import {
   metadata,
   openObject,
   optional,
-  whole,
+  integer,
   type Described,
   type Schema,
 } from '../core/wire/schema.ts'
 
 const moment: Schema<string> = { kind: 'text', least: 0, most: Infinity, format: 'date-time' }
-const count = whole({ least: 0, most: Infinity })
+const count = integer({ least: 0, most: Infinity })
 
 /** The fields that name a lock. */
 const place = {
@@ -58,7 +58,7 @@ const operatorsClaim = openObject({
   mode: choice('exclusive', 'shared'),
   limit: optional(count),
   range: optional(openObject({ start: count, end: count })),
-  priority: whole({ least: -Infinity, most: Infinity }),
+  priority: integer({ least: -Infinity, most: Infinity }),
   /** 0 while waiting. */
   fence: count,
   enteredAt: moment,

@@ -196,7 +196,7 @@ class GrantedLock implements WebLock {
  * Runs the callback, and releases the lock when the callback's promise has settled. Rejects with AbortError as soon as the
  * lock is stolen or lost; the callback then goes on without it.
  */
-export async function hold(lease: Lease, { name, mode, callback }: LockRequest): Promise<unknown> {
+async function hold(lease: Lease, { name, mode, callback }: LockRequest): Promise<unknown> {
   try {
     const lost = whenLost(lease)
     // A callback that throws rejects like one that returns a rejected promise.
@@ -220,7 +220,7 @@ function whenLost(lease: Lease): Promise<never> {
 }
 
 /** The keys of requests that the store may not have answered yet: `query` waits for their answers. */
-export class UnsettledKeys {
+class UnsettledKeys {
   readonly #batcher: Batcher
   readonly #requests = new Map<string, number>()
 

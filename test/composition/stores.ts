@@ -2,7 +2,7 @@
 import { cpSync, existsSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import path from 'node:path'
-import { documentDriver } from '../../src/drivers/document/document-driver.ts'
+import { documentDriver } from '../../src/drivers/document/driver.ts'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 import { DocumentShelf } from '../unit/support/document-shelf.ts'

@@ -80,7 +80,7 @@ describe('an example of the published declarations', () => {
         'interface Locks,acquire,tryAcquire,run,lock,acquireAll,elect,semaphore,readWrite,once,claim,on'.split(','),
       'api/lease': ['interface Lease', 'handOff'],
       'core/time/duration': ['parseDuration'],
-      'drivers/document/document-driver': ['documentDriver'],
+      'drivers/document/driver': ['documentDriver'],
       'drivers/memory/driver': ['memory'],
       'drivers/sqlite/driver': ['sqlite'],
       'drivers/redis/driver': ['redis'],

@@ -70,15 +70,21 @@ describe('a claim that arrives late', () => {
 })
 
 describe('the watch', () => {
-  /** A claim of a key that another driver holds; resolves to what it hears. */
+  /** A claim of a key that another driver holds; resolves to its notifications. */
   async function waitFor(driver: LockDriver, key: string): Promise<Notification[]> {
     const waiting = claimOf(key)
     const received = onNotification(driver, waiting.id)
+    // A gap makes every waiter poll.
+    const gaps = driver.listen?.(
+      () => {},
+      () => received.push('poll'),
+    )
+    onTestFinished(() => gaps?.[Symbol.dispose]())
     expect(await claim(driver, waiting)).toMatchObject({ state: 'waiting' })
     return received
   }
 
-  /** Resolves once whoever waits is told to look each time that a marker of the key goes away. */
+  /** Resolves once the waiter is told to poll each time that a marker of the key goes away. */
   async function watched(marker: string, received: readonly unknown[]): Promise<void> {
     for (let nudges = 0; nudges < 3; nudges += 1) {
       const before = received.length
@@ -90,7 +96,7 @@ describe('the watch', () => {
     }
   }
 
-  /** One of ours waits for a key of another, which lets it in by mail. */
+  /** A claim waits for a key that another driver holds, and is let in by a notification. */
   async function handOver(from: LockDriver, to: LockDriver, key: string): Promise<void> {
     const held = claimOf(key)
     await claim(from, held)
@@ -109,7 +115,7 @@ describe('the watch', () => {
     await claim(driver, claimOf('a'))
     const received = await waitFor(cutOff, 'a')
     await watched(`${prefix}alive/a%:somebody`, received)
-    // Its mail is then younger than what is compacted.
+    // Its notifications are then younger than what is compacted.
     if (which === 'some') await handOver(driver, cutOff, 'b')
     proxy.refuse()
     if (which === 'all') for (const text of ['1', '2']) await server.control('put', `${prefix}unrelated`, text)

@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Claim, LockDriver } from '../../src/core/contract/driver.ts'
 import { etcd, type EtcdOptions } from '../../src/drivers/etcd/driver.ts'
-import { leaseFaultIn } from '../../src/drivers/etcd/messages.ts'
+import { leaseWarning } from '../../src/drivers/etcd/rpc/messages.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
 import { Child } from '../support/child.ts'
 import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
@@ -37,7 +37,7 @@ function keepRenewing(driver: LockDriver, kept: Claim): void {
   onTestFinished(() => clearInterval(beating))
 }
 
-describe('who stops being heard of', () => {
+describe('a process that stops answering', () => {
   test('a holder that is killed is succeeded when its etcd lease ends', async () => {
     const prefix = freshPrefix()
     const child = new Child('etcd-holder', [`${server.url}/${prefix}`, 'report', '2000'])
@@ -185,21 +185,21 @@ describe('a claim that is to outlive its process', () => {
   })
 })
 
-test('who is asked for a sign of life is told no more before it has renewed, which answers', async () => {
+test('an owner whose claim is probed is told no more before it has renewed, which answers', async () => {
   const prefix = freshPrefix()
   const driver = await open(prefix)
   const held = claimOf('a')
   await claim(driver, held)
-  const [marker, question] = [`${prefix}alive/a%:${held.id}`, `${prefix}alive/a%?${held.id}`]
+  const [marker, probe] = [`${prefix}alive/a%:${held.id}`, `${prefix}alive/a%?${held.id}`]
   const before = await server.control('get', marker, '-w', 'json')
-  await server.control('put', question, '')
+  await server.control('put', probe, '')
   expect(await claim(driver, held)).toMatchObject({ state: 'held', ttlMs: 1 })
   expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'waiting' })
-  expect(await stored(server, prefix)).toContain(question)
+  expect(await stored(server, prefix)).toContain(probe)
   const renewed = await renew(driver, held)
   expect(renewed).toMatchObject({ state: 'held' })
   expect((renewed as { ttlMs: number }).ttlMs).toBeGreaterThan(30_000)
-  expect(await stored(server, prefix)).not.toContain(question)
+  expect(await stored(server, prefix)).not.toContain(probe)
   expect(await server.control('get', marker, '-w', 'json')).not.toBe(before)
 })
 
@@ -217,14 +217,16 @@ describe('documents that nobody uses', () => {
     expect(await leaseOf(server, `${prefix}lock/a`)).toBe(0)
   })
 
-  test('and mail that nobody may ever read are forgotten by etcd, however long its reader lives', async () => {
+  test('and notifications that nobody may ever read are forgotten by etcd, however long its reader lives', async () => {
     const prefix = freshPrefix()
     const [driver, other] = [await open(prefix), await open(prefix)]
     const [held, waiting] = [claimOf('a'), claimOf('a')]
     await claim(driver, held)
     await claim(other, waiting)
     await release(driver, held)
-    const [notification = ''] = (await stored(server, prefix)).filter((name) => name.startsWith(`${prefix}mail/`))
+    const [notification = ''] = (await stored(server, prefix)).filter((name) =>
+      name.startsWith(`${prefix}notification/`),
+    )
     expect(await grantedSeconds(await leaseOf(server, notification))).toBe(10_800)
   })
 
@@ -348,7 +350,7 @@ describe('what makes no sense', () => {
     const [{ Status }] = JSON.parse(await server.control('endpoint', 'status', '-w', 'json')) as [
       { Status: { version: string } },
     ]
-    const fault = leaseFaultIn(Status.version)
+    const fault = leaseWarning(Status.version)
     const said: string[] = []
     const logger = { debug: () => {}, info: () => {}, warn: (text: string) => void said.push(text) }
     const locks = await createLocks({ driver: etcd(server.url, { prefix: freshPrefix() }), logger })
@@ -356,15 +358,15 @@ describe('what makes no sense', () => {
     expect(said).toEqual(fault === undefined ? [] : [fault])
     const { leasehold, shown } = desk()
     expect(await leasehold('doctor', '--store', server.url)).toBe(0)
-    const looks = shown.output.split('\n').filter((line) => line.startsWith('WARN'))
-    expect(looks).toEqual(fault === undefined ? [] : [`WARN  ${fault}`])
+    const reads = shown.output.split('\n').filter((line) => line.startsWith('WARN'))
+    expect(reads).toEqual(fault === undefined ? [] : [`WARN  ${fault}`])
   })
 
   test('what needs a clock of the store is refused', async () => {
     const driver = await open(freshPrefix())
-    for (const wish of [{ graceMs: 5 }, { maxHoldMs: 5 }, { evict: 'stale' } as const]) {
+    for (const query of [{ graceMs: 5 }, { maxHoldMs: 5 }, { evict: 'stale' } as const]) {
       const refused = { state: 'unknown', error: { code: 'UNSUPPORTED' } }
-      expect(await claim(driver, claimOf('a', wish))).toMatchObject(refused)
+      expect(await claim(driver, claimOf('a', query))).toMatchObject(refused)
     }
   })
 })

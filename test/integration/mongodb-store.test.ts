@@ -2,7 +2,7 @@ import { Long, MongoClient, ReadConcern, type MongoClientOptions } from 'mongodb
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { KeyPage, LockDriver, ClaimStatus } from '../../src/core/contract/driver.ts'
 import { mongodb, type MongodbOptions, type MongoSource } from '../../src/drivers/mongodb/driver.ts'
-import { decodeDocument, type StoredKey } from '../../src/drivers/mongodb/document.ts'
+import { decodeMongodbDocument, type StoredKey } from '../../src/drivers/mongodb/document.ts'
 import { connect, createLocks } from '../../src/index.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
@@ -111,7 +111,7 @@ describe('one command', { retry }, () => {
     const slow = claimOf('slow', wish)
     await driver.send([1, 2].map(() => ({ op: 'claim' as const, claim: slow })))
     const [quick, swapped] = (await stored(collection).find().toArray()) as unknown as StoredKey[]
-    const decoded = [quick, swapped].map((document) => document && decodeDocument('', document))
+    const decoded = [quick, swapped].map((document) => document && decodeMongodbDocument('', document))
     expect(decoded[0]).toEqual(decoded[1])
     expect(decoded[0]?.claims).toHaveLength(1)
     expect(quick?.freeAt).toEqual(swapped?.freeAt)

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { etcd, type EtcdOptions, type KnownTimes, type LeasesForTests } from '../../src/drivers/etcd/driver.ts'
-import { Line } from '../../src/drivers/etcd/line.ts'
-import { parseAddress } from '../../src/drivers/etcd/address.ts'
-import { calls, remove, txnRequest } from '../../src/drivers/etcd/messages.ts'
+import { EtcdClient } from '../../src/drivers/etcd/rpc/client.ts'
+import { parseEtcdUrl } from '../../src/drivers/etcd/rpc/address.ts'
+import { calls, remove, txnRequest } from '../../src/drivers/etcd/rpc/messages.ts'
 import type { Harness } from '../../src/testing/index.ts'
 
 /**
@@ -44,11 +44,17 @@ export function etcdHarness(
 class MovedLeases implements LeasesForTests {
   #time = Date.now()
   readonly #times = new Map<string, KnownTimes>()
-  readonly #line: Line
+  readonly #client: EtcdClient
 
   constructor(url: string) {
     const now = (): number => performance.now()
-    this.#line = new Line({ address: parseAddress(url), tls: undefined, probe: 'bench', timeoutMs: 5000, now })
+    this.#client = new EtcdClient({
+      address: parseEtcdUrl(url),
+      tls: undefined,
+      healthKey: 'bench',
+      timeoutMs: 5000,
+      now,
+    })
   }
 
   now(): number {
@@ -69,17 +75,17 @@ class MovedLeases implements LeasesForTests {
     for (const marker of over) this.#times.delete(marker)
     for (let from = 0; from < over.length; from += 100) {
       const success = over.slice(from, from + 100).map((marker) => remove(marker))
-      await this.#line.call(calls.txn, txnRequest({ compare: [], success }), 5000)
+      await this.#client.call(calls.txn, txnRequest({ compare: [], success }), 5000)
     }
   }
 
   async removeAll(prefix: string): Promise<void> {
     const success = [remove(prefix, Buffer.from(`${prefix.slice(0, -1)}0`))]
-    await this.#line.call(calls.txn, txnRequest({ compare: [], success }), 5000)
+    await this.#client.call(calls.txn, txnRequest({ compare: [], success }), 5000)
     this.#times.clear()
   }
 
   close(): Promise<void> {
-    return this.#line.close()
+    return this.#client.close()
   }
 }

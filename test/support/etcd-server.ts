@@ -42,34 +42,34 @@ export class EtcdServer extends ServerProcess {
   readonly url: string
   readonly #peer: Peer
   readonly #peers: readonly Peer[]
-  readonly #wish: EtcdWish
+  readonly #query: EtcdWish
   readonly #folder = mkdtempSync(path.join(tmpdir(), 'leasehold-etcd-'))
 
-  private constructor(peer: Peer, peers: readonly Peer[], wish: EtcdWish) {
+  private constructor(peer: Peer, peers: readonly Peer[], query: EtcdWish) {
     super()
     this.port = peer.port
-    this.url = `${wish.certificate === undefined ? 'etcd' : 'etcds'}://127.0.0.1:${peer.port}`
-    this.#wish = wish
+    this.url = `${query.certificate === undefined ? 'etcd' : 'etcds'}://127.0.0.1:${peer.port}`
+    this.#query = query
     this.#peer = peer
     this.#peers = peers
   }
 
   /** One alone. */
-  static async start(wish: EtcdWish = {}): Promise<EtcdServer> {
-    const [server] = await EtcdServer.startCluster(1, wish)
+  static async start(query: EtcdWish = {}): Promise<EtcdServer> {
+    const [server] = await EtcdServer.startCluster(1, query)
     if (server === undefined) throw new Error('There is no server.')
     return server
   }
 
   /** Several that are one store. */
-  static async startCluster(size = 3, wish: EtcdWish = {}): Promise<EtcdServer[]> {
+  static async startCluster(size = 3, query: EtcdWish = {}): Promise<EtcdServer[]> {
     const peers: Peer[] = []
     for (let number = 0; number < size; number += 1) {
       const peerPort = await freePort()
-      const advertisedPort = (await wish.network?.route(peerPort)) ?? peerPort
+      const advertisedPort = (await query.network?.route(peerPort)) ?? peerPort
       peers.push({ name: `node${number}`, port: await freePort(), peerPort, advertisedPort })
     }
-    const servers = peers.map((peer) => new EtcdServer(peer, peers, wish))
+    const servers = peers.map((peer) => new EtcdServer(peer, peers, query))
     await Promise.all(servers.map((server) => server.start()))
     return servers
   }
@@ -87,7 +87,7 @@ export class EtcdServer extends ServerProcess {
   async start(): Promise<void> {
     const program = needProgram('etcd', ['etcd-server'])
     const { name, port, peerPort, advertisedPort } = this.#peer
-    const { certificate, settings: wishes } = this.#wish
+    const { certificate, settings: wishes } = this.#query
     const settings = {
       name,
       'data-dir': this.dataFolder,
@@ -123,7 +123,7 @@ export class EtcdServer extends ServerProcess {
 
   /** Cuts it off from the others until the network is healed. Clients reach it still. */
   async isolate(): Promise<void> {
-    this.#wish.network?.isolate(await this.#memberId(), this.#peer.peerPort)
+    this.#query.network?.isolate(await this.#memberId(), this.#peer.peerPort)
   }
 
   /** Wants a password from now on; who has this one may use the prefix. */
@@ -210,7 +210,7 @@ export class EtcdServer extends ServerProcess {
   }
 
   get #protocol(): 'http' | 'https' {
-    return this.#wish.certificate === undefined ? 'http' : 'https'
+    return this.#query.certificate === undefined ? 'http' : 'https'
   }
 
   #isHealthy(): Promise<boolean> {

@@ -1,9 +1,9 @@
 import type { Db } from 'mongodb'
-import type { MongoCollection, MongoDatabase, Options } from '../../src/drivers/mongodb/client.ts'
+import type { MongoCollection, MongoDatabase, OperationOptions } from '../../src/drivers/mongodb/client.ts'
 
 /** A database in which something happens between a reading and whatever is made of it. */
 export function afterReading(database: Db, action: () => Promise<unknown>): MongoDatabase {
-  const collection = (name: string, options?: Options): MongoCollection => {
+  const collection = (name: string, options?: OperationOptions): MongoCollection => {
     const real = database.collection(name, options) as unknown as MongoCollection
     return {
       findOneAndUpdate: (...args) => real.findOneAndUpdate(...args),

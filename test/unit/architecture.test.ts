@@ -30,7 +30,7 @@ const coreRooms: Record<string, readonly string[]> = {
   contract: ['machine', 'time'],
   rule: ['contract'],
   client: ['contract', 'time'],
-  wire: ['contract'],
+  wire: ['contract', 'time'],
 }
 
 /** The one place that turns a connection URL into a driver, and so the only one outside drivers that knows them. */

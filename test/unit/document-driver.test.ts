@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { documentDriver, type Swap } from '../../src/drivers/document/document-driver.ts'
+import { documentDriver, type Swap } from '../../src/drivers/document/driver.ts'
 import type { Claim, LockDriver } from '../../src/core/contract/driver.ts'
 import type { KeyDocument } from '../../src/drivers/document/key-document.ts'
 import { conformance, fakeTime, modelTest, type Harness } from '../../src/testing/index.ts'
@@ -150,7 +150,7 @@ describe('a document store', () => {
     const noted: (number | undefined)[] = []
     const driver = documentDriver({
       ...shelf.store(),
-      takesNote(_key, { before, after }) {
+      absorbs(_key, { before, after }) {
         if (before?.state !== after?.state) return false
         noted.push(after?.renewalCount)
         return true

@@ -1,15 +1,15 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { answeredNo, code, noAnswerFrom } from '../../src/drivers/etcd/faults.ts'
-import { Leases, type LeaseLine } from '../../src/drivers/etcd/leases.ts'
-import { calls } from '../../src/drivers/etcd/messages.ts'
-import { bytes, message, whole } from '../../src/drivers/etcd/protobuf.ts'
+import { answeredNo, code, noAnswerFrom } from '../../src/drivers/etcd/rpc/errors.ts'
+import { Leases, type LeaseClient } from '../../src/drivers/etcd/leases/leases.ts'
+import { calls } from '../../src/drivers/etcd/rpc/messages.ts'
+import { bytes, message, wholeNumber } from '../../src/drivers/etcd/rpc/protobuf.ts'
 
 const ttlMs = 12_000
 
 /** Nodes that answer as a test tells them to, and a clock that only tests move. */
-class CraftedLine implements LeaseLine {
+class CraftedClient implements LeaseClient {
   time = 1000
-  turns = 0
+  callsSent = 0
   node = { term: 7 }
   /** The term that the next answer is told to have. */
   answersTerm = 7
@@ -31,8 +31,8 @@ class CraftedLine implements LeaseLine {
     path: string,
     _message: Buffer,
     timeoutMs: number,
-  ): Promise<{ data: Buffer; session: { term: number }; turn: number }> {
-    const turn = (this.turns += 1)
+  ): Promise<{ data: Buffer; session: { term: number }; callNumber: number }> {
+    const callNumber = (this.callsSent += 1)
     this.said.push(path)
     this.longestMs = Math.max(this.longestMs, timeoutMs)
     this.time += this.takesMs
@@ -40,17 +40,17 @@ class CraftedLine implements LeaseLine {
     this.changesNode = false
     const fault = this.faults.shift()
     if (fault !== undefined) throw fault
-    const data = message(bytes(1, whole(4, this.answersTerm)), whole(3, this.seconds))
-    return { data, session: this.node, turn }
+    const data = message(bytes(1, wholeNumber(4, this.answersTerm)), wholeNumber(3, this.seconds))
+    return { data, session: this.node, callNumber }
   }
 }
 
-let line: CraftedLine
+let client: CraftedClient
 let leases: Leases
 
 beforeEach(() => {
-  line = new CraftedLine()
-  leases = new Leases({ line, now: () => line.time, secondsFor: (ms) => Math.ceil(ms / 1000) })
+  client = new CraftedClient()
+  leases = new Leases({ client, now: () => client.time, secondsFor: (ms) => Math.ceil(ms / 1000) })
 })
 
 async function grant(): Promise<number> {
@@ -61,24 +61,27 @@ async function grant(): Promise<number> {
 /** Lets half of the lease pass and keeps it alive. */
 async function keepAlive(): Promise<number> {
   const id = await grant()
-  line.time += ttlMs / 2
+  client.time += ttlMs / 2
   await leases.secure(ttlMs, 1000)
-  expect(line.said.at(-1)).toBe(calls.keepAlive)
+  expect(client.said.at(-1)).toBe(calls.keepAlive)
   return id
 }
 
 /** Something that needs the majority, sent now. */
-const proof = (): { session: { term: number }; turn: number } => ({ session: line.node, turn: (line.turns += 1) })
+const proof = (): { session: { term: number }; callNumber: number } => ({
+  session: client.node,
+  callNumber: (client.callsSent += 1),
+})
 
 describe('a grant', () => {
   test('is sure from before it was sent', async () => {
-    line.takesMs = 300
+    client.takesMs = 300
     expect(leases.leftMs(await grant())).toBe(ttlMs - 300)
   })
 
   test('whose answer was lost is asked for again, counts from the first time, and is kept alive', async () => {
-    line.takesMs = 1000
-    line.faults = [
+    client.takesMs = 1000
+    client.faults = [
       noAnswerFrom('node', 'fell silent'),
       answeredNo(code.precondition, 'etcdserver: lease already exists'),
     ]
@@ -86,19 +89,19 @@ describe('a grant', () => {
     expect(leases.idFor(ttlMs)).toBe(0)
     const id = await grant()
     expect(leases.leftMs(id)).toBe(ttlMs - 3000)
-    leases.witness(proof(), 7)
+    leases.confirm(proof(), 7)
     expect(leases.leftMs(id)).toBe(ttlMs - 1000)
   })
 
   test('is made once for all that ask at the same time, and not again while it is fresh', async () => {
     await Promise.all([grant(), grant(), leases.secure(ttlMs - 400, 1000)])
-    line.time += ttlMs / 6 - 1
+    client.time += ttlMs / 6 - 1
     await grant()
-    expect(line.said).toEqual([calls.grant])
+    expect(client.said).toEqual([calls.grant])
   })
 
   test('that etcd has made longer is sure for longer', async () => {
-    line.seconds = 20
+    client.seconds = 20
     expect(leases.leftMs(await grant())).toBe(20_000)
   })
 })
@@ -106,82 +109,82 @@ describe('a grant', () => {
 describe('a keep-alive', () => {
   test('counts from before it was sent, once the node has shown to be in the same term still', async () => {
     const id = await grant()
-    line.time += ttlMs / 2
-    line.takesMs = 500
+    client.time += ttlMs / 2
+    client.takesMs = 500
     await leases.secure(ttlMs, 1000)
     expect(leases.leftMs(id)).toBe(ttlMs / 2 - 500)
-    leases.witness(proof(), 7)
+    leases.confirm(proof(), 7)
     expect(leases.leftMs(id)).toBe(ttlMs - 500)
   })
 
   test('of a leader that was deposed without knowing it proves nothing', async () => {
     const id = await keepAlive()
-    leases.witness(proof(), 8)
+    leases.confirm(proof(), 8)
     expect(leases.leftMs(id)).toBe(ttlMs / 2)
     // Nor does it later: whatever is answered from now on is another leader's.
-    leases.witness(proof(), 7)
+    leases.confirm(proof(), 7)
     expect(leases.leftMs(id)).toBe(ttlMs / 2)
   })
 
   test('is not proved by what was sent before its answer, nor by another node', async () => {
     const id = await grant()
-    line.time += ttlMs / 2
+    client.time += ttlMs / 2
     const early = proof()
     await leases.secure(ttlMs, 1000)
-    leases.witness(early, 7)
+    leases.confirm(early, 7)
     expect(leases.leftMs(id)).toBe(ttlMs / 2)
-    leases.witness({ session: { term: 7 }, turn: line.turns + 1 }, 7)
+    leases.confirm({ session: { term: 7 }, callNumber: client.callsSent + 1 }, 7)
     expect(leases.leftMs(id)).toBe(ttlMs / 2)
-    leases.witness(proof(), 7)
+    leases.confirm(proof(), 7)
     expect(leases.leftMs(id)).toBe(ttlMs)
   })
 
   test('proves nothing where another node answered than the one whose term was known', async () => {
     const id = await grant()
-    line.time += ttlMs / 2
-    line.changesNode = true
+    client.time += ttlMs / 2
+    client.changesNode = true
     await leases.secure(ttlMs, 1000)
-    leases.witness(proof(), 7)
+    leases.confirm(proof(), 7)
     expect(leases.leftMs(id)).toBe(ttlMs / 2)
   })
 
   test('proves nothing where the term was another one before', async () => {
     const id = await grant()
-    line.time += ttlMs / 2
-    line.answersTerm = 8
+    client.time += ttlMs / 2
+    client.answersTerm = 8
     await leases.secure(ttlMs, 1000)
-    leases.witness(proof(), 8)
+    leases.confirm(proof(), 8)
     expect(leases.leftMs(id)).toBe(ttlMs / 2)
     // From now on the term is known.
     await leases.secure(ttlMs, 1000)
-    leases.witness(proof(), 8)
+    leases.confirm(proof(), 8)
     expect(leases.leftMs(id)).toBe(ttlMs)
   })
 
   test('of a lease that is no more makes a new one, of another id', async () => {
     const id = await grant()
-    line.time += ttlMs / 2
-    line.seconds = 0
+    client.time += ttlMs / 2
+    client.seconds = 0
     await leases.secure(ttlMs, 1000)
-    expect(line.said).toEqual([calls.grant, calls.keepAlive, calls.grant])
+    expect(client.said).toEqual([calls.grant, calls.keepAlive, calls.grant])
     expect(leases.idFor(ttlMs)).not.toBe(id)
     expect(leases.leftMs(id) ?? -Infinity).toBe(-Infinity)
   })
 
   test('leaves time to ask another node: others may wait for the same one', async () => {
     await grant()
-    line.time += ttlMs / 2
+    client.time += ttlMs / 2
     await leases.secure(ttlMs, 60_000)
-    expect(line.said).toEqual([calls.grant, calls.keepAlive])
-    expect(line.longestMs).toBe(ttlMs / 3)
+    expect(client.said).toEqual([calls.grant, calls.keepAlive])
+    expect(client.longestMs).toBe(ttlMs / 3)
   })
 
   test('is sent for a lease that is in doubt, however fresh it is', async () => {
     const id = await grant()
-    leases.doubt()
+    leases.suspectAll()
     expect(leases.leftMs(id)).toBe(ttlMs)
     await leases.secure(ttlMs, 1000)
     await leases.secure(ttlMs, 1000)
-    expect(line.said).toEqual([calls.grant, calls.keepAlive])
+    expect(client.said).toEqual([calls.grant, calls.keepAlive])
   })
 })

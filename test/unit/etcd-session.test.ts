@@ -2,10 +2,10 @@
 import { constants, createServer, type Http2Server, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
 import type { Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { CallFault } from '../../src/drivers/etcd/faults.ts'
-import { frame } from '../../src/drivers/etcd/frames.ts'
-import { BadMessage } from '../../src/drivers/etcd/protobuf.ts'
-import { Session } from '../../src/drivers/etcd/session.ts'
+import { CallFault } from '../../src/drivers/etcd/rpc/errors.ts'
+import { frame } from '../../src/drivers/etcd/rpc/frames.ts'
+import { BadMessage } from '../../src/drivers/etcd/rpc/protobuf.ts'
+import { Session } from '../../src/drivers/etcd/rpc/session.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
 
@@ -95,7 +95,7 @@ describe('a call', () => {
   test('under way is answered though the node goes away, and no more are sent', async () => {
     act = (stream) => {
       stream.session?.goaway(constants.NGHTTP2_NO_ERROR, stream.id)
-      void eventually(() => !session.usable, 'the news').then(() => answer(stream, hello))
+      void eventually(() => !session.usable, 'the end of its use').then(() => answer(stream, hello))
     }
     expect((await call()).toString()).toBe('hello')
     await expect(call()).rejects.toMatchObject({ refused: true })

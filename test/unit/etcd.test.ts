@@ -1,20 +1,20 @@
 import { describe, expect, test } from 'vitest'
 import { claimOf } from '../support/claims.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
-import { parseAddress } from '../../src/drivers/etcd/address.ts'
+import { parseEtcdUrl } from '../../src/drivers/etcd/rpc/address.ts'
 import { BatchedTransactions } from '../../src/drivers/etcd/batched-transactions.ts'
-import { decodeDocument } from '../../src/drivers/etcd/document.ts'
-import { answeredNo, code, faultOf, isRefused, noAnswerFrom } from '../../src/drivers/etcd/faults.ts'
-import { frame, FrameReader } from '../../src/drivers/etcd/frames.ts'
-import { Keyspace } from '../../src/drivers/etcd/keyspace.ts'
-import { range, remove } from '../../src/drivers/etcd/messages.ts'
-import { BadMessage, bytes, message, readFields, whole } from '../../src/drivers/etcd/protobuf.ts'
-import { sendInSlices, slicesOf } from '../../src/drivers/etcd/requests.ts'
+import { decodeEtcdDocument } from '../../src/drivers/etcd/document.ts'
+import { answeredNo, code, etcdError, isEtcdRefusal, noAnswerFrom } from '../../src/drivers/etcd/rpc/errors.ts'
+import { frame, FrameReader } from '../../src/drivers/etcd/rpc/frames.ts'
+import { EtcdKeyspace } from '../../src/drivers/etcd/keyspace.ts'
+import { rangeOperation, remove } from '../../src/drivers/etcd/rpc/messages.ts'
+import { BadMessage, bytes, field, message, MessageType, wholeNumber } from '../../src/drivers/etcd/rpc/protobuf.ts'
+import { sendInSlices, slicesOf } from '../../src/drivers/document/document-send.ts'
 
 describe('the URL', () => {
   test('names nodes, a login, TLS and a prefix', () => {
-    expect(parseAddress('etcd://one')).toEqual({ endpoints: [{ host: 'one', port: 2379 }], tls: false })
-    expect(parseAddress('etcds://ann:p%40ss@one:80,[::1]:23/my/locks')).toEqual({
+    expect(parseEtcdUrl('etcd://one')).toEqual({ endpoints: [{ host: 'one', port: 2379 }], tls: false })
+    expect(parseEtcdUrl('etcds://ann:p%40ss@one:80,[::1]:23/my/locks')).toEqual({
       endpoints: [
         { host: 'one', port: 80 },
         { host: '::1', port: 23 },
@@ -36,8 +36,8 @@ describe('the URL', () => {
     'http://one',
     'etcd://secret:word@',
   ])('is refused where it makes no sense, without repeating it: %s', (url) => {
-    expect(() => parseAddress(url)).toThrow(expect.objectContaining({ code: 'INVALID' }))
-    expect(() => parseAddress(url)).not.toThrow('secret')
+    expect(() => parseEtcdUrl(url)).toThrow(expect.objectContaining({ code: 'INVALID' }))
+    expect(() => parseEtcdUrl(url)).not.toThrow('secret')
   })
 
   test('and the options are checked before anything is opened', () => {
@@ -54,7 +54,7 @@ describe('the URL', () => {
 })
 
 describe('names in etcd', () => {
-  const keyspace = new Keyspace('locks')
+  const keyspace = new EtcdKeyspace('locks')
 
   test('tell keys and claims apart, whatever they are called', () => {
     for (const key of ['a', 'a%', 'a%:', 'a%25', 'a/b', 'ä%:b']) {
@@ -77,30 +77,46 @@ describe('names in etcd', () => {
 })
 
 describe('messages', () => {
-  test('are read as they were written', () => {
-    const seen: [number, number | string][] = []
-    const inner = message(whole(1, 300), whole(2, 2 ** 50 + 1))
-    readFields(message(whole(4, 0), bytes(1, 'text'), bytes(2, inner)), (field, value) => {
-      if (field === 2) readFields(value.bytes, (within, number) => seen.push([within, number.number]))
-      else seen.push([field, value.text])
-    })
-    expect(seen).toEqual([
-      [1, 'text'],
-      [1, 300],
-      [2, 2 ** 50 + 1],
-    ])
+  const inner = new MessageType<{ small: number; large: number }>({ small: field.number(1), large: field.number(2) })
+  const outer = new MessageType<{
+    text: string
+    inner: object
+    list: readonly object[]
+    isThere: boolean
+    none?: object
+  }>({
+    text: field.text(1),
+    inner: field.message(2, inner),
+    list: field.repeated(3, () => inner),
+    isThere: field.flag(4),
+    none: field.optional(5, () => inner),
+  })
+
+  test('are read as they were written, and what is missing as empty', () => {
+    const numbers = message(wholeNumber(1, 300), wholeNumber(2, 2 ** 50 + 1))
+    const data = message(
+      bytes(3, numbers),
+      bytes(1, 'text'),
+      wholeNumber(4, 1),
+      bytes(3, wholeNumber(1, 1)),
+      wholeNumber(9, 7),
+      bytes(2, numbers),
+    )
+    const read = { small: 300, large: 2 ** 50 + 1 }
+    const list = [read, { small: 1, large: 0 }]
+    expect(outer.read(data)).toEqual({ text: 'text', inner: read, list, isThere: true })
+    const empty = { text: '', inner: { small: 0, large: 0 }, list: [], isThere: false }
+    expect(outer.read(Buffer.alloc(0))).toEqual(empty)
   })
 
   test('a number below zero is read as such', () => {
-    const seen: number[] = []
-    readFields(Buffer.from([8, ...Array.from({ length: 9 }, () => 0xff), 1]), (_, value) => seen.push(value.number))
-    expect(seen).toEqual([-1])
+    expect(inner.read(Buffer.from([8, ...Array.from({ length: 9 }, () => 0xff), 1]))).toMatchObject({ small: -1 })
   })
 
-  test.each([[[0x0a, 5, 1]], [[0x08]], [[0x08, 0xff]], [[0x0f]]])(
-    'that are cut off or damaged are refused: %j',
+  test.each([[[0x0a, 5, 1]], [[0x08]], [[0x08, 0xff]], [[0x0f]], [[0x08, 1]], [[0x22, 0]]])(
+    'that are cut off, damaged, or of another kind are refused: %j',
     (data) => {
-      expect(() => readFields(Buffer.from(data), () => {})).toThrow(BadMessage)
+      expect(() => outer.read(Buffer.from(data))).toThrow(BadMessage)
     },
   )
 
@@ -110,7 +126,7 @@ describe('messages', () => {
     expect(() => reader.push(head)).toThrow(BadMessage)
   })
 
-  test('come whole, however they were cut on the way', () => {
+  test('come wholeNumber, however they were cut on the way', () => {
     const stream = Buffer.concat([frame(Buffer.from('one')), frame(Buffer.alloc(0)), frame(Buffer.from('three'))])
     for (const size of [1, 2, 7, 100]) {
       const received: string[] = []
@@ -130,15 +146,15 @@ describe('faults', () => {
     [answeredNo(code.unavailable, 'etcdserver: request timed out'), 'no-answer', false],
     [noAnswerFrom('node', 'did not answer'), 'no-answer', false],
   ])('are explained, and whether nothing was done is known: %s', (fault, reason, refused) => {
-    expect(faultOf(fault)).toMatchObject({ code: 'UNAVAILABLE', reason })
-    expect(isRefused(fault)).toBe(refused)
+    expect(etcdError(fault)).toMatchObject({ code: 'UNAVAILABLE', reason })
+    expect(isEtcdRefusal(fault)).toBe(refused)
   })
 
   test('a document that is none is damaged, not empty', () => {
     for (const text of ['', 'garbage', 'null', '7', '"text"']) {
-      expect(decodeDocument(Buffer.from(text)).document?.lastFence).toBeNaN()
+      expect(decodeEtcdDocument(Buffer.from(text)).document?.lastFence).toBeNaN()
     }
-    expect(decodeDocument(undefined).document).toBeUndefined()
+    expect(decodeEtcdDocument(undefined).document).toBeUndefined()
   })
 })
 
@@ -146,18 +162,18 @@ test('an answer that leaves something out is none: it does not say that there is
   const replies = [
     // Nothing at all; and one that was carried out, of which only the first part is told.
     Buffer.alloc(0),
-    message(whole(2, 1), bytes(3, bytes(1, Buffer.alloc(0)))),
+    message(wholeNumber(2, 1), bytes(3, bytes(1, Buffer.alloc(0)))),
   ]
   for (const data of replies) {
-    const line = { call: async () => ({ data, session: {} as never, turn: 1 }) }
-    const transactions = new BatchedTransactions(line, { witness() {} })
-    const reading = [range({ key: 'a' }), range({ key: 'b' })]
+    const client = { call: async () => ({ data, session: {} as never, callNumber: 1 }) }
+    const transactions = new BatchedTransactions(client, { confirm() {} })
+    const reading = [rangeOperation({ key: 'a' }), rangeOperation({ key: 'b' })]
     await expect(transactions.read([reading], 1000)).rejects.toThrow(BadMessage)
-    const writing = { compare: [], success: [remove('a'), remove('b')], failure: reading }
-    for (const batch of [[writing], [writing, writing]]) {
+    const writer = { compare: [], success: [remove('a'), remove('b')], failure: reading }
+    for (const batch of [[writer], [writer, writer]]) {
       const outcomes = await transactions.write(batch, 1000)
       expect(outcomes).toEqual(batch.map(() => ({ fault: expect.any(BadMessage) as BadMessage })))
-      expect(outcomes.every((outcome) => 'fault' in outcome && !isRefused(outcome.fault))).toBe(true)
+      expect(outcomes.every((outcome) => 'fault' in outcome && !isEtcdRefusal(outcome.fault))).toBe(true)
     }
   }
 })
@@ -169,7 +185,7 @@ describe('many requests for one key', () => {
   )
 
   test('go in slices, in their order', () => {
-    const slices = slicesOf(requests)
+    const slices = slicesOf(requests, 40)
     expect(slices.flat()).toEqual(requests)
     for (const slice of slices) {
       const forOneKey = slice.filter((request) => request.op === 'claim' && request.claim.key === 'a')
@@ -180,7 +196,7 @@ describe('many requests for one key', () => {
   test('are answered one for one, and nothing is sent after a slice that failed', async () => {
     const error = new Error('cut off')
     const sent: number[] = []
-    const statuses = await sendInSlices(requests.concat(requests), async (slice) => {
+    const statuses = await sendInSlices(requests.concat(requests), 40, async (slice) => {
       sent.push(slice.length)
       if (sent.length === 2) throw error
       return slice.map(() => ({ state: 'absent', reason: 'refused' }) as const)
@@ -190,6 +206,6 @@ describe('many requests for one key', () => {
     expect(statuses.slice(sent[0])).toEqual(
       Array.from({ length: 200 - (sent[0] ?? 0) }, () => ({ state: 'unknown', error })),
     )
-    await expect(sendInSlices(requests, () => Promise.reject(error))).rejects.toBe(error)
+    await expect(sendInSlices(requests, 40, () => Promise.reject(error))).rejects.toBe(error)
   })
 })

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { mongodb } from '../../src/drivers/mongodb/driver.ts'
+import { mongodb, mongodbParameters } from '../../src/drivers/mongodb/driver.ts'
 import { pastAllWith } from '../../src/drivers/mongodb/listing.ts'
-import { lookPauseMs } from '../../src/drivers/mongodb/queue-poller.ts'
-import { urlOptions } from '../../src/drivers/mongodb/url.ts'
+import { pollPauseMs } from '../../src/drivers/mongodb/queue-poller.ts'
 
 const url = 'mongodb://127.0.0.1'
 
@@ -10,28 +9,28 @@ describe('the pause between two looks', () => {
   const pace = { minMs: 10, maxMs: 800, adaptive: true }
 
   test('grows by half each time in vain, from the least to the longest', () => {
-    expect([0, 1, 2, 3].map((vain) => lookPauseMs(pace, vain, 1, 0.5))).toEqual([10, 15, 22.5, 33.75])
-    expect(lookPauseMs(pace, 50, 1, 0.5)).toBe(800)
+    expect([0, 1, 2, 3].map((unchanged) => pollPauseMs(pace, unchanged, 1, 0.5))).toEqual([10, 15, 22.5, 33.75])
+    expect(pollPauseMs(pace, 50, 1, 0.5)).toBe(800)
   })
 
   test('is spread by a fifth either way, and never leaves its bounds', () => {
-    expect(lookPauseMs(pace, 2, 1, 0)).toBeCloseTo(18)
-    expect(lookPauseMs(pace, 2, 1, 1)).toBeCloseTo(27)
+    expect(pollPauseMs(pace, 2, 1, 0)).toBeCloseTo(18)
+    expect(pollPauseMs(pace, 2, 1, 1)).toBeCloseTo(27)
     for (const random of [0, 0.5, 1]) {
-      for (let vain = 0; vain < 20; vain += 1) {
-        expect(lookPauseMs(pace, vain, 1, random)).toBeGreaterThanOrEqual(10)
-        expect(lookPauseMs(pace, vain, 1, random)).toBeLessThanOrEqual(800)
+      for (let unchanged = 0; unchanged < 20; unchanged += 1) {
+        expect(pollPauseMs(pace, unchanged, 1, random)).toBeGreaterThanOrEqual(10)
+        expect(pollPauseMs(pace, unchanged, 1, random)).toBeLessThanOrEqual(800)
       }
     }
   })
 
   test('begins the longer the further back one stands', () => {
-    expect([1, 2, 10, 1000].map((place) => lookPauseMs(pace, 0, place, 0.5))).toEqual([10, 20, 100, 800])
+    expect([1, 2, 10, 1000].map((place) => pollPauseMs(pace, 0, place, 0.5))).toEqual([10, 20, 100, 800])
   })
 
   test('is anything between the two, by chance, where adapting is switched off', () => {
     const random = { ...pace, adaptive: false }
-    expect([0, 0.5, 1].map((chance) => lookPauseMs(random, 7, 3, chance))).toEqual([10, 405, 800])
+    expect([0, 0.5, 1].map((chance) => pollPauseMs(random, 7, 3, chance))).toEqual([10, 405, 800])
   })
 })
 
@@ -63,12 +62,12 @@ describe('options', () => {
 
   test('name the collection in a URL, which the client does not see', () => {
     const hosts = 'mongodb://one:1,two:2/app'
-    expect(urlOptions(`${hosts}?replicaSet=rs&collection=Locks%21&w=majority`)).toEqual({
+    expect(mongodbParameters(`${hosts}?replicaSet=rs&collection=Locks%21&w=majority`)).toEqual({
       url: `${hosts}?replicaSet=rs&w=majority`,
       options: { collection: 'Locks!' },
     })
-    expect(urlOptions(`${hosts}?collection=Locks`)).toEqual({ url: hosts, options: { collection: 'Locks' } })
-    expect(urlOptions(hosts)).toEqual({ url: hosts, options: {} })
+    expect(mongodbParameters(`${hosts}?collection=Locks`)).toEqual({ url: hosts, options: { collection: 'Locks' } })
+    expect(mongodbParameters(hosts)).toEqual({ url: hosts, options: {} })
   })
 })
 

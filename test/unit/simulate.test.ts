@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { documentDriver, type DocumentStore } from '../../src/drivers/document/document-driver.ts'
+import { documentDriver, type DocumentStore } from '../../src/drivers/document/driver.ts'
 import type { Claim, LockDriver, Request } from '../../src/core/contract/driver.ts'
 import type { Environment } from '../../src/core/time/environment.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'

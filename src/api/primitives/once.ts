@@ -9,7 +9,8 @@ import { checkTtl } from '../lease/lease-limits.ts'
 import type { AcquireOptions, AcquireTerms } from '../options.ts'
 import { asOwner, bodyOwner } from '../owners/current-owner.ts'
 import { acquireError } from '../client/acquire-error.ts'
-import type { Body, Acquirer } from '../client/acquirer.ts'
+import type { Acquirer } from '../client/acquirer.ts'
+import type { Body } from '../lock.ts'
 
 /** The options of `locks.once`. */
 export interface OnceOptions extends Pick<AcquireOptions, 'metadata'> {

@@ -24,10 +24,10 @@ import {
   number,
   object,
   optional,
-  text,
+  string,
   understood,
   variants,
-  whole,
+  integer,
   type Schema,
 } from './schema.ts'
 
@@ -46,18 +46,18 @@ export const protocolVersion = 1
 const { positive, runnerTextBytesMax, ownerBytesMax } = requestBounds
 
 /** A range of bytes. */
-export const range: Schema<Range> = object<Range>({ start: whole(), end: whole(positive) })
+export const range: Schema<Range> = object<Range>({ start: integer(), end: integer(positive) })
 /** How a claim shares its key. */
 export const mode = choice('exclusive', 'shared')
-const runnerText = text(runnerTextBytesMax)
+const runnerText = string(runnerTextBytesMax)
 /** Who owns a claim. */
 export const runner: Schema<Runner> = object<Runner>({
   id: runnerText,
   incarnation: runnerText,
-  host: text(runnerTextBytesMax, 0),
-  pid: whole(),
+  host: string(runnerTextBytesMax, 0),
+  pid: integer(),
   client: runnerText,
-  owner: optional(text(ownerBytesMax, 0)),
+  owner: optional(string(ownerBytesMax, 0)),
   metadata: optional(metadata),
 })
 
@@ -118,12 +118,12 @@ export type WireStatus =
 /** How a claim stands. */
 export const wireStatus: Schema<WireStatus> = variants<'state', WireStatus>('state', {
   held: {
-    fence: whole(positive),
+    fence: integer(positive),
     ttlMs: amount,
     leaving: optional(anyText),
-    after: optional(object<Succession>({ how: choice(...uncleanEndings), fence: whole(), runner })),
+    after: optional(object<Succession>({ how: choice(...uncleanEndings), fence: integer(), runner })),
   },
-  waiting: { ahead: whole(), ttlMs: amount, againMs: amount },
+  waiting: { ahead: integer(), ttlMs: amount, againMs: amount },
   absent: {
     reason: choice(...absentReasons),
     detail: optional(anyText),
@@ -173,10 +173,10 @@ export const keyPage: Schema<KeyPage> = object<KeyPage>({
           id: listedId,
           state: choice('held', 'waiting'),
           mode,
-          limit: optional(whole(positive)),
+          limit: optional(integer(positive)),
           range: optional(range),
-          priority: whole({ least: -Infinity, most: Infinity }),
-          fence: whole(),
+          priority: integer({ least: -Infinity, most: Infinity }),
+          fence: integer(),
           ttlMs: amount,
           graceMs: amount,
           maxHoldMs: optional(amount),
@@ -186,7 +186,7 @@ export const keyPage: Schema<KeyPage> = object<KeyPage>({
           enteredAt: number(),
           acquiredAt: number(),
           lastHeartbeat: number(),
-          renewalCount: whole(),
+          renewalCount: integer(),
           expiresAt: number(),
           runner,
         }),
@@ -234,7 +234,7 @@ const supports: Schema<WireStore['supports']> = object<WireStore['supports']>(
     ttlMaxMs: duration,
     durationMaxMs: optional(duration),
     ttlAndGraceMaxMs: optional(duration),
-    fenceFloorMax: optional(whole(requestBounds.fenceFloor)),
+    fenceFloorMax: optional(integer(requestBounds.fenceFloor)),
     ttlDefaultMs: optional(duration),
     heartbeatDefaultMs: optional(duration),
     staleDefaultMs: optional(duration),
@@ -265,7 +265,7 @@ export const storeReply: Schema<WireStore> = object<WireStore>({
   name: anyText,
   supports,
   dataAgeMs: optional(dataAge),
-  limits: object<WireStore['limits']>({ bodyBytesMax: whole(positive), requestsPerCallMax: whole(positive) }),
+  limits: object<WireStore['limits']>({ bodyBytesMax: integer(positive), requestsPerCallMax: integer(positive) }),
 })
 
 /** What a server says of its store. */

@@ -2,25 +2,25 @@
 import { requestBounds } from '../contract/bounds.ts'
 import type { Claim, EvictRule, Request } from '../contract/driver.ts'
 import { mode, range, runner } from './replies.ts'
-import { choice, flag, list, object, optional, refined, text, variants, whole, type Schema } from './schema.ts'
+import { choice, flag, list, object, optional, refined, string, variants, integer, type Schema } from './schema.ts'
 
 const { keyBytesMax, idBytesMax, reasonBytesMax, positive, permits, priority, fenceFloor } = requestBounds
 
 /** Durations: how long they may be is left to the store's limits, which name the longest that it takes. */
-export const duration = whole()
-export const positiveDuration = whole(positive)
+export const duration = integer()
+export const positiveDuration = integer(positive)
 
-const id = text(idBytesMax)
-const key = text(keyBytesMax)
+const id = string(idBytesMax)
+const key = string(keyBytesMax)
 
 const claim: Schema<Claim> = object<Claim>({
   key,
   id,
   mode,
-  limit: optional(whole(permits)),
+  limit: optional(integer(permits)),
   range: optional(refined(range, ({ start, end }) => (start < end ? undefined : 'must end after its start'))),
   replaces: optional(id),
-  priority: whole(priority),
+  priority: integer(priority),
   wait: flag,
   evict: optional(choice<EvictRule>('stale', 'lower-priority', 'same-runner', 'all')),
   staleMs: optional(duration),
@@ -34,10 +34,10 @@ const claim: Schema<Claim> = object<Claim>({
 /** One request of a call. */
 export const request: Schema<Request> = variants<'op', Request>('op', {
   claim: { claim },
-  renew: { key, id, ttlMs: positiveDuration, fenceFloor: optional(whole(fenceFloor)), detached: optional(flag) },
+  renew: { key, id, ttlMs: positiveDuration, fenceFloor: optional(integer(fenceFloor)), detached: optional(flag) },
   release: { key, id },
   withdraw: { key, id },
-  evict: { key, fence: whole(), reason: text(reasonBytesMax, 0) },
+  evict: { key, fence: integer(), reason: string(reasonBytesMax, 0) },
 })
 
 /** The body of `POST /v1/requests`. */

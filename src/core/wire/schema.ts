@@ -50,9 +50,9 @@ export type Described<From> =
       }
 
 /** Text of so many bytes. */
-export const text = (most: number, least = 1): Schema<string> => ({ kind: 'text', least, most })
-export const anyText: Schema<string> = text(Infinity, 0)
-export const whole = (bounds: Bounds = requestBounds.natural): Schema<number> => ({ kind: 'whole', bounds })
+export const string = (most: number, least = 1): Schema<string> => ({ kind: 'text', least, most })
+export const anyText: Schema<string> = string(Infinity, 0)
+export const integer = (bounds: Bounds = requestBounds.natural): Schema<number> => ({ kind: 'whole', bounds })
 export const number = (least = -Infinity, most = Infinity): Schema<number> => ({
   kind: 'number',
   bounds: { least, most },

@@ -17,7 +17,7 @@ import type { KeyState } from '../../core/rule/key-state.ts'
 export interface Loaded<Revision> {
   readonly document: KeyDocument | undefined
   readonly revision: Revision
-  /** It was not read but guessed: good for a swap, which finds out, and for nothing else. */
+  /** The document was guessed, not read: good for a swap, which finds out, and for nothing else. */
   readonly isGuess?: boolean
 }
 
@@ -26,9 +26,9 @@ export interface Swap<Revision> {
   readonly document: KeyDocument
   /** The revision the document was read at. */
   readonly revision: Revision
-  /** Nobody holds or waits: the store may drop the document once `mayForget` its last fence. */
+  /** Nobody holds or waits: the store may remove the document once `mayForget` allows it for its last fence. */
   readonly idle: boolean
-  /** Whom the change concerns besides those who asked: for stores that tell others by the document itself. */
+  /** Claims that the change concerns, besides those of the requests: for stores that notify by the document itself. */
   readonly notifications: readonly NotifiedClaim[]
 }
 
@@ -43,20 +43,20 @@ export interface DocumentSwapper<Revision> {
     readonly wall: number
     readonly loaded: readonly Loaded<Revision>[]
   }>
-  /** Writes each document whose revision is unchanged. `unknown`: it cannot be said whether it was written. */
+  /** Writes each document whose revision is unchanged. `unknown`: the document may or may not have been written. */
   swap(swaps: readonly Swap<Revision>[]): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]>
   /**
-   * Takes note of a change without its being written, if it can: a renewal, where leases are kept beside the documents.
-   * False: it must be written.
+   * Whether the store needs no write for this change: a renewal, where leases are kept beside the documents. False: the change
+   * must be written.
    */
-  takesNote?(key: string, change: RecordChange): boolean
-  /** Answers in one round trip what it can, such as a claim on an idle key; undefined where the rule must decide. */
+  absorbs?(key: string, change: RecordChange): boolean
+  /** Answers in one round trip the requests that need no rule, such as a claim on an idle key; undefined: the rule must decide. */
   fast?(requests: readonly Request[]): Promise<readonly (ClaimStatus | undefined)[]>
-  /** Tells other clients. A hint: may fail, may be lost. */
+  /** Notifies other clients. A hint: it may fail or be lost. */
   notify?(notifications: readonly (NotifiedClaim & { readonly key: string })[]): void
 }
 
-/** How long to go on after lost races before giving up on a key. */
+/** Pauses after lost races, and after how many a key is given up. */
 const races: Backoff = { attempts: 50, minMs: 1, maxMs: 100, factor: 1.5, jitter: 0.5 }
 
 /** Requests for one key, with their places in the batch. */
@@ -77,7 +77,7 @@ export async function sendBySwapping<Revision>(
     try {
       work = await race(store, work, answers)
     } catch (error) {
-      // Some may have been carried out already, and their answers count.
+      // Requests of an earlier round may have been carried out, and their answers count.
       if (answers.every((status) => status === undefined)) throw error
       return answers.map((status) => status ?? { state: 'unknown', error })
     }
@@ -91,7 +91,7 @@ export async function sendBySwapping<Revision>(
   return answers.map((status) => status ?? crowded(''))
 }
 
-/** One try for each key. Answers those it could settle and gives back the rest. */
+/** One try for each key. Answers the requests of the keys it could settle and returns the others. */
 async function race<Revision>(
   store: DocumentSwapper<Revision>,
   work: readonly KeyWork[],
@@ -100,29 +100,29 @@ async function race<Revision>(
   const { now, wall, loaded } = await store.load(work.map(({ key }) => key))
   const again: KeyWork[] = []
   const swaps: (Swap<Revision> & { readonly work: KeyWork; readonly statuses: ClaimStatus[] })[] = []
-  for (const [index, one] of work.entries()) {
+  for (const [index, keyWork] of work.entries()) {
     const { document, revision, isGuess = false } = loaded[index] as Loaded<Revision>
     try {
-      const { state, statuses, notifications, changed } = judge(store, one, document, now, wall)
+      const { state, statuses, notifications, changed } = judge(store, keyWork, document, now, wall)
       if (changed) {
         swaps.push({
-          key: one.key,
+          key: keyWork.key,
           document: encodeKey(state),
           revision,
           idle: state.idle,
-          work: one,
+          work: keyWork,
           statuses,
           notifications,
         })
       } else if (isGuess) {
-        again.push(one)
+        again.push(keyWork)
       } else {
-        answer(one, statuses, answers)
+        answer(keyWork, statuses, answers)
       }
     } catch (error) {
-      // One record that cannot be read is no reason to refuse the others.
+      // A record that cannot be read is no reason to refuse the requests of other keys.
       if (work.length === 1) throw error
-      answerUnknown(one, error, answers)
+      answerUnknown(keyWork, error, answers)
     }
   }
   if (swaps.length === 0) return again
@@ -131,7 +131,8 @@ async function race<Revision>(
     const result = results[index]
     if (result === 'swapped') {
       answer(swap.work, swap.statuses, answers)
-      if (swap.notifications.length > 0) store.notify?.(swap.notifications.map((one) => ({ ...one, key: swap.key })))
+      if (swap.notifications.length > 0)
+        store.notify?.(swap.notifications.map((notified) => ({ ...notified, key: swap.key })))
     } else if (result === 'conflict') {
       again.push(swap.work)
     } else {
@@ -161,7 +162,7 @@ function judge<Revision>(
   let changed = false
   for (const { request } of work.requests) {
     const verdict = admit(state, request, now)
-    changed ||= verdict.changes.some((change) => store.takesNote?.(work.key, change) !== true)
+    changed ||= verdict.changes.some((change) => store.absorbs?.(work.key, change) !== true)
     changed ||= verdict.lastFence !== state.lastFence || verdict.ended !== state.ended
     state.apply(verdict)
     statuses.push(verdict.status)
@@ -194,7 +195,7 @@ function answerUnknown(work: KeyWork, error: unknown, answers: (ClaimStatus | un
   for (const { place } of work.requests) answers[place] = { state: 'unknown', error }
 }
 
-/** Nothing was written: the outcome is known, but there is no status to tell. */
+/** The answer after the last lost race: nothing was written, but the claim's status is not known. */
 function crowded(key: string): ClaimStatus {
   const error = new LeaseholdError('UNAVAILABLE', `Too many clients change ${JSON.stringify(key)} at once.`, {
     reason: 'busy',

@@ -1,5 +1,162 @@
-/** Locks in any store that can compare-and-swap one document: for stores that Leasehold has no driver for. */
-export { documentDriver, type DocumentStore, type Loaded, type Swap } from './document-driver.ts'
+/**
+ * Locks in any store that can compare-and-swap one document a key: for stores that Leasehold has no driver for.
+ *
+ * Each key of a batch is read, put through the rule of `admission.ts` and written back if nobody else wrote meanwhile
+ * (`document-swaps.ts`); a key that lost the race is read again. The clock is the store's: if it was read before the document,
+ * leases end later than they could, never earlier than their holders were told.
+ */
+import type { ClaimRecord } from '../../core/rule/claim-record.ts'
+import { sendBySwapping, type DocumentSwapper } from './document-swaps.ts'
+import type {
+  OnGap,
+  OnNotification,
+  KeyPage,
+  ListQuery,
+  LockDriver,
+  Request,
+  ClaimStatus,
+  Supports,
+} from '../../core/contract/driver.ts'
+import { systemEnvironment, type Environment } from '../../core/time/environment.ts'
+import { listedKey, type KeyDocument } from './key-document.ts'
+import { withinLimits } from '../../core/contract/limits.ts'
+import { Lifecycle } from '../kit/lifecycle.ts'
+import { pageLimit } from '../kit/paging.ts'
+
+export type { Loaded, Swap } from './document-swaps.ts'
+export type { KeyDocument } from './key-document.ts'
 export { mayForget } from '../../core/rule/fence.ts'
 export { fullSupport } from '../../core/contract/supports.ts'
-export type { KeyDocument } from './key-document.ts'
+
+/** A store that {@link documentDriver} makes a driver of. */
+export interface DocumentStore<Revision> extends DocumentSwapper<Revision> {
+  readonly name: string
+  readonly supports: Supports
+  open(): Promise<void>
+  close(): Promise<void>
+  /** Stored documents, in the store's order. */
+  list(query: ListQuery): Promise<{
+    readonly now: number
+    readonly documents: readonly { readonly key: string; readonly document: KeyDocument }[]
+    readonly next?: string
+  }>
+  listen?(onNotification: OnNotification, onGap?: OnGap): Disposable
+  /** As of {@link LockDriver.dataAgeMs}. */
+  dataAgeMs?(): Promise<number>
+}
+
+const nothingToDispose: Disposable = { [Symbol.dispose]() {} }
+
+/**
+ * The driver over a document store.
+ *
+ * @example
+ * ```ts
+ * import { createLocks } from 'leasehold'
+ * import { documentDriver, type DocumentStore } from 'leasehold/document'
+ *
+ * declare const store: DocumentStore<string> // Yours: see docs/stores/document.md.
+ * await using locks = await createLocks({ driver: documentDriver(store) })
+ * ```
+ */
+export function documentDriver<Revision>(
+  store: DocumentStore<Revision>,
+  environment: Environment = systemEnvironment(),
+): LockDriver {
+  return new DocumentDriver(store, environment)
+}
+
+class DocumentDriver<Revision> implements LockDriver {
+  readonly name: string
+  readonly supports: Supports
+  readonly listen?: NonNullable<LockDriver['listen']>
+  readonly dataAgeMs?: () => Promise<number>
+  readonly #store: DocumentStore<Revision>
+  readonly #swapper: DocumentSwapper<Revision>
+  readonly #environment: Environment
+  readonly #lifecycle: Lifecycle<true>
+
+  constructor(store: DocumentStore<Revision>, environment: Environment) {
+    this.#store = store
+    this.#swapper = swapperFor(store, environment)
+    this.#environment = environment
+    this.name = store.name
+    this.#lifecycle = new Lifecycle(`This ${store.name} store`, async (): Promise<true> => {
+      await store.open()
+      return true
+    })
+    this.supports = store.supports
+    if (store.listen !== undefined)
+      this.listen = (onNotification, onGap) => store.listen?.(onNotification, onGap) ?? nothingToDispose
+    if (store.dataAgeMs !== undefined) this.dataAgeMs = store.dataAgeMs.bind(store)
+  }
+
+  async open(): Promise<void> {
+    await this.#lifecycle.opened()
+  }
+
+  async close(): Promise<void> {
+    this.#lifecycle.shut()
+    await this.#store.close()
+  }
+
+  async list(query: ListQuery): Promise<KeyPage> {
+    this.#lifecycle.refuseIfShut()
+    const { now, documents, next } = await this.#store.list({ ...query, limit: pageLimit(query) })
+    const keys = documents.flatMap(({ key, document }) => listedKey(key, document, query) ?? [])
+    const page = { now, keys: keys.filter(({ claims }) => claims.length > 0) }
+    return next === undefined ? page : { ...page, next }
+  }
+
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
+  }
+
+  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    this.#lifecycle.refuseIfShut()
+    return sendBySwapping(this.#swapper, requests, this.#environment)
+  }
+}
+
+/**
+ * What any store needs beside the rule. Its clock may have been read before the documents. And every document gets a nonce: a
+ * queue can come back to what it was, and a store whose revision is a hash of the content would then carry out a swap that was
+ * sent before and comes late.
+ */
+function swapperFor<Revision>(store: DocumentStore<Revision>, environment: Environment): DocumentSwapper<Revision> {
+  return {
+    async load(keys) {
+      const askedAt = environment.now()
+      const { now, wall, loaded } = await store.load(keys)
+      const claims = loaded.flatMap(({ document }) => document?.claims ?? [])
+      return { now: timeAtReading(now, environment.now() - askedAt, claims), wall, loaded }
+    },
+    swap: (swaps) =>
+      store.swap(swaps.map((swap) => ({ ...swap, document: { ...swap.document, nonce: environment.id() } }))),
+    ...(store.absorbs !== undefined && { absorbs: store.absorbs.bind(store) }),
+    ...(store.fast !== undefined && { fast: store.fast.bind(store) }),
+    ...(store.notify !== undefined && { notify: store.notify.bind(store) }),
+  }
+}
+
+/** By how much the clock of this process may run slower than the store's, and what rounding adds. */
+const driftRate = 0.05
+const roundingMs = 1
+
+/**
+ * The store's time when documents were read, which took `tookMs` on the clock of this process. A document that was written after
+ * the clock was read has times ahead of `now`, as all documents have after a clock was set back, and the rule would cut leases
+ * that others rely on. So a time that is no further ahead than the reading took counts as the store's time.
+ */
+function timeAtReading(now: number, tookMs: number, claims: readonly Partial<ClaimRecord>[]): number {
+  const latest = now + Math.ceil(tookMs * (1 + driftRate)) + roundingMs
+  let writtenAt = now
+  for (const claim of claims) {
+    // What is damaged is for the rule's reader to refuse.
+    const { lastHeartbeat = 0, acquiredAt = 0, expiresAt = 0, ttlMs = 0 } = claim ?? {}
+    for (const time of [lastHeartbeat, acquiredAt, expiresAt - ttlMs]) {
+      if (time > writtenAt && time <= latest) writtenAt = time
+    }
+  }
+  return writtenAt
+}

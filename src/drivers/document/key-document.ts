@@ -4,8 +4,8 @@ import { LeaseholdError } from '../../core/errors.ts'
 import { KeyState } from '../../core/rule/key-state.ts'
 import { isRunner } from '../../core/contract/status-check.ts'
 
-/** The format this version writes. A newer one is refused: what it means cannot be guessed. */
-const formatVersion = 1
+/** The format this version writes. A document of another format is refused: its meaning cannot be guessed. */
+const documentFormatVersion = 1
 
 /** A key's claims as one JSON document, for stores that can compare-and-swap one. */
 export interface KeyDocument {
@@ -20,7 +20,7 @@ export interface KeyDocument {
 /** The document of a key, to be stored. @internal */
 export function encodeKey(state: KeyState): KeyDocument {
   return {
-    version: formatVersion,
+    version: documentFormatVersion,
     lastFence: state.lastFence,
     ended: state.ended,
     claims: [...state.holders(), ...state.waiters()],
@@ -31,9 +31,9 @@ export function encodeKey(state: KeyState): KeyDocument {
 export function decodeKey(key: string, document: KeyDocument | undefined): KeyState {
   if (document === undefined) return new KeyState()
   const { version, lastFence, ended, claims } = document
-  if (version !== formatVersion) {
-    const what = `The record of ${JSON.stringify(key)} has format ${String(version)}; this version reads ${formatVersion}.`
-    throw new LeaseholdError('UNAVAILABLE', `${what} Update Leasehold here.`, { reason: 'foreign', key })
+  if (version !== documentFormatVersion) {
+    const problem = `The record of ${JSON.stringify(key)} has format ${String(version)}; this version reads ${documentFormatVersion}.`
+    throw new LeaseholdError('UNAVAILABLE', `${problem} Update Leasehold here.`, { reason: 'foreign', key })
   }
   const isWhole =
     Number.isSafeInteger(lastFence) &&
@@ -41,9 +41,9 @@ export function decodeKey(key: string, document: KeyDocument | undefined): KeySt
     claims.every(isRecord) &&
     (ended == null || isEnded(ended))
   if (!isWhole) {
-    const what = `The record of ${JSON.stringify(key)} is damaged, and nobody can take or evict this lock.`
+    const problem = `The record of ${JSON.stringify(key)} is damaged, and nobody can take or evict this lock.`
     const advice = 'Remove the record from the store once nobody holds the lock.'
-    throw new LeaseholdError('UNAVAILABLE', `${what} ${advice}`, { reason: 'corrupt', key })
+    throw new LeaseholdError('UNAVAILABLE', `${problem} ${advice}`, { reason: 'corrupt', key })
   }
   const state = new KeyState({ last: lastFence })
   state.ended = ended ?? undefined
@@ -62,7 +62,7 @@ export function listedKey(key: string, document: KeyDocument | undefined, query:
   }
 }
 
-// ---- what is relied on
+// ---- checks of what the rule relies on
 
 function isRecord(value: unknown): value is ClaimRecord {
   if (typeof value !== 'object' || value === null) return false

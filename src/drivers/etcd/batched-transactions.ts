@@ -1,46 +1,47 @@
-import type { Line } from './line.ts'
-import type { Leases } from './leases.ts'
+import type { EtcdClient } from './rpc/client.ts'
+import type { Leases } from './leases/leases.ts'
 import {
   calls,
   nested,
-  readTxn,
+  txnReply,
   txnRequest,
   type KeyValue,
-  type Operation,
+  type OperationReply,
+  type TxnOperation,
   type Transaction,
   type TxnReply,
-} from './messages.ts'
-import { BadMessage } from './protobuf.ts'
+} from './rpc/messages.ts'
+import { BadMessage } from './rpc/protobuf.ts'
 
-/** What a reading found, in the order of what was asked, and what the store had come to by then. */
+/** The pairs that each range of a reading found, in order, and the revision of the store by then. */
 export interface Found {
   readonly found: readonly (readonly KeyValue[])[]
   readonly revision: number
 }
 
-/** What came of one transaction: done, or what was found instead, or nothing that is known. */
-export type Outcome =
+/** The outcome of one transaction: carried out; not, and what was found instead; or unknown. */
+export type SwapOutcome =
   | { readonly succeeded: true; readonly revision: number }
   | ({ readonly succeeded: false } & Found)
   | { readonly fault: unknown }
 
-/** What etcd does in one transaction, unless it was told otherwise; those within others count on top of these. */
+/** Operations in one transaction, by etcd's default for --max-txn-ops; those of nested transactions count besides. */
 const operationsMax = 128
-/** Well below the 1.5 MB that etcd takes in one request. */
+/** Well below the 1.5 MB that etcd accepts in one request. */
 const bytesMax = 500_000
 
-/** Many transactions in one request, each for itself: what one finds changed is no matter to the others. */
+/** Many independent transactions in one request: each succeeds or fails by its own conditions. */
 export class BatchedTransactions {
-  readonly #line: Pick<Line, 'call'>
-  readonly #leases: Pick<Leases, 'witness'>
+  readonly #client: Pick<EtcdClient, 'call'>
+  readonly #leases: Pick<Leases, 'confirm'>
 
-  constructor(line: Pick<Line, 'call'>, leases: Pick<Leases, 'witness'>) {
-    this.#line = line
+  constructor(client: Pick<EtcdClient, 'call'>, leases: Pick<Leases, 'confirm'>) {
+    this.#client = client
     this.#leases = leases
   }
 
-  /** What readings find, as of now, each of as many parts as the others. Rejects if one of them was not answered. */
-  async read(readings: readonly (readonly Operation[])[], timeoutMs: number): Promise<Found[]> {
+  /** The results of readings as of now. All have equally many ranges. Rejects if any was not answered. */
+  async read(readings: readonly (readonly TxnOperation[])[], timeoutMs: number): Promise<Found[]> {
     const requests: Promise<Found[]>[] = []
     const perRequest = Math.floor(operationsMax / (readings[0]?.length ?? 1))
     for (let from = 0; from < readings.length; from += perRequest) {
@@ -50,44 +51,44 @@ export class BatchedTransactions {
   }
 
   /** Never rejects. */
-  async write(transactions: readonly Transaction[], timeoutMs: number): Promise<Outcome[]> {
+  async write(transactions: readonly Transaction[], timeoutMs: number): Promise<SwapOutcome[]> {
     const batches = batched(transactions)
     return (await Promise.all(batches.map((batch) => this.#writeSome(batch, timeoutMs)))).flat()
   }
 
   /** One transaction, as a whole. */
-  async carryOut(transaction: Transaction, timeoutMs: number): Promise<TxnReply> {
-    const reply = await this.#line.call(calls.txn, txnRequest(transaction), timeoutMs)
-    const read = checked(readTxn(reply.data), transaction)
-    this.#leases.witness(reply, read.term)
+  async execute(transaction: Transaction, timeoutMs: number): Promise<TxnReply> {
+    const reply = await this.#client.call(calls.txn, txnRequest(transaction), timeoutMs)
+    const read = checked(txnReply.read(reply.data), transaction)
+    this.#leases.confirm(reply, read.header.term)
     return read
   }
 
-  async #readSome(readings: readonly (readonly Operation[])[], timeoutMs: number): Promise<Found[]> {
-    const { replies, revision } = await this.carryOut({ compare: [], success: readings.flat() }, timeoutMs)
+  async #readSome(readings: readonly (readonly TxnOperation[])[], timeoutMs: number): Promise<Found[]> {
+    const { replies, header } = await this.execute({ compare: [], success: readings.flat() }, timeoutMs)
     let at = 0
     return readings.map(({ length }) => {
       const parts = replies.slice(at, (at += length))
-      return { found: parts.map(({ pairs = [] }) => pairs), revision }
+      return { found: parts.map(pairsIn), revision: header.revision }
     })
   }
 
-  async #writeSome(batch: readonly Transaction[], timeoutMs: number): Promise<Outcome[]> {
+  async #writeSome(batch: readonly Transaction[], timeoutMs: number): Promise<SwapOutcome[]> {
     const [only] = batch
     try {
       if (only !== undefined && batch.length === 1) {
-        const reply = await this.carryOut(only, timeoutMs)
-        return [outcomeOf(reply, reply.revision)]
+        const reply = await this.execute(only, timeoutMs)
+        return [outcomeOf(reply, reply.header.revision)]
       }
-      const { replies, revision } = await this.carryOut({ compare: [], success: batch.map(nested) }, timeoutMs)
-      return batch.map((one, index) => outcomeOf(checked(replies[index]?.txn, one), revision))
+      const { replies, header } = await this.execute({ compare: [], success: batch.map(nested) }, timeoutMs)
+      return batch.map((transaction, index) => outcomeOf(checked(replies[index]?.txn, transaction), header.revision))
     } catch (fault) {
       return batch.map(() => ({ fault }))
     }
   }
 }
 
-/** The reply, if it says something of all that was to be done: what it left out would look like nothing there. */
+/** The reply, if it answers every operation: a missing answer would look like a missing key. */
 function checked(reply: TxnReply | undefined, { compare, success, failure = [] }: Transaction): TxnReply {
   const succeeds = reply?.succeeded === true || compare.length === 0
   if (reply?.replies.length !== (succeeds ? success : failure).length)
@@ -95,12 +96,16 @@ function checked(reply: TxnReply | undefined, { compare, success, failure = [] }
   return reply
 }
 
-function outcomeOf(reply: TxnReply, revision: number): Outcome {
-  if (reply.succeeded) return { succeeded: true, revision }
-  return { succeeded: false, found: reply.replies.map(({ pairs = [] }) => pairs), revision }
+function pairsIn({ range }: OperationReply): readonly KeyValue[] {
+  return range?.pairs ?? []
 }
 
-/** As many in one request as etcd takes. */
+function outcomeOf(reply: TxnReply, revision: number): SwapOutcome {
+  if (reply.succeeded) return { succeeded: true, revision }
+  return { succeeded: false, found: reply.replies.map(pairsIn), revision }
+}
+
+/** The transactions in requests as large as etcd accepts. */
 function batched(transactions: readonly Transaction[]): Transaction[][] {
   const batches: Transaction[][] = []
   let [size, most] = [0, 0]

@@ -2,12 +2,12 @@
  * Locks in etcd, 3.4 or newer: one node, or a cluster.
  *
  * One document a key, changed by a transaction that compares its revision, around the rule of `admission.ts`. etcd has no
- * clock to ask: beside the document each claim has a marker on an etcd lease, and is alive while its marker is there. What
- * is pushed comes by a watch.
+ * clock to ask: beside the document each claim has a marker on an etcd lease, and is alive while its marker is there.
+ * Notifications come by a watch.
  */
 import { randomBytes } from 'node:crypto'
-import { keyOf, sendTimeoutFor } from '../../core/contract/requests.ts'
-import { sendBySwapping } from '../document/document-swaps.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import { sendOnDocuments, type DocumentSender } from '../document/document-send.ts'
 import type {
   OnGap,
   OnNotification,
@@ -18,35 +18,33 @@ import type {
   ClaimStatus,
   Supports,
 } from '../../core/contract/driver.ts'
-import { LeaseholdError } from '../../core/errors.ts'
 import { fullSupport, leaseDefaults } from '../../core/contract/supports.ts'
-import { withinLimits } from '../../core/contract/limits.ts'
+import { Lifecycle } from '../kit/lifecycle.ts'
 import { Listeners } from '../kit/listeners.ts'
 import { timerMs, type Duration } from '../../core/time/duration.ts'
 import { systemEnvironment } from '../../core/time/environment.ts'
-import { parseAddress } from './address.ts'
+import { parseEtcdUrl } from './rpc/address.ts'
 import { BatchedTransactions } from './batched-transactions.ts'
-import { DataAge } from './data-age.ts'
-import { faultOf } from './faults.ts'
-import { GarbageLease } from './garbage-lease.ts'
-import { Keyspace } from './keyspace.ts'
-import { testLeaseSeconds, type LeasesForTests } from './leases-for-tests.ts'
-import { Leases } from './leases.ts'
-import { Line } from './line.ts'
-import { listPage } from './listing.ts'
+import { DataAge } from './leases/data-age.ts'
+import { etcdError } from './rpc/errors.ts'
+import { GarbageLease } from './leases/garbage-lease.ts'
+import { EtcdKeyspace } from './keyspace.ts'
+import { RecentKeys, testLeaseSeconds, type KeyReading } from './key-reading.ts'
+import type { LeasesForTests } from './test-leases.ts'
+import { Leases } from './leases/leases.ts'
+import { EtcdClient } from './rpc/client.ts'
+import { etcdPage } from './listing.ts'
 import { NotificationWatch } from './notification-watch.ts'
-import { calls, readVersion, leaseFaultIn } from './messages.ts'
-import { endUnrenewed } from './unrenewed.ts'
-import { OwnClaims, type EndClaims } from './own-claims.ts'
-import { RecentKeys } from './recent-keys.ts'
-import { sendInSlices } from './requests.ts'
-import { Sending, type SendingSetup } from './sending.ts'
-import { SignsOfLife } from './sign-of-life.ts'
+import { calls, statusReply, leaseWarning } from './rpc/messages.ts'
+import { endUnrenewed } from './leases/unrenewed.ts'
+import { ClaimKeeper, type EndClaims } from './leases/claim-keeper.ts'
+import { EtcdSend, type EtcdSendSetup } from './send.ts'
+import { LivenessCheck } from './leases/liveness-check.ts'
 import { sweep } from './sweep.ts'
 import type { ConnectionOptions } from 'node:tls'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 
-export type { KnownTimes, LeasesForTests } from './leases-for-tests.ts'
+export type { KnownTimes, LeasesForTests } from './test-leases.ts'
 
 /**
  * A lock store in etcd: `etcd://[user:password@]host[:2379][,host…][/PREFIX]`, or `etcds://…` for TLS.
@@ -70,47 +68,47 @@ class EtcdDriver implements LockDriver {
   warnings: readonly string[] = []
   readonly #timeoutMs: number
   readonly #forTests: LeasesForTests | undefined
-  readonly #keyspace: Keyspace
+  readonly #keyspace: EtcdKeyspace
   readonly #environment = systemEnvironment()
   readonly #listeners = new Listeners()
-  readonly #line: Line
+  readonly #client: EtcdClient
   readonly #leases: Leases
   readonly #transactions: BatchedTransactions
   readonly #garbage: GarbageLease
   readonly #dataAge: DataAge
-  readonly #claims: OwnClaims
+  readonly #claims: ClaimKeeper
   readonly #notifications: NotificationWatch
-  readonly #signs: SignsOfLife
-  readonly #sending: SendingSetup
+  readonly #liveness: LivenessCheck
+  readonly #setup: EtcdSendSetup
+  readonly #lifecycle = new Lifecycle<true>('This etcd store', () => this.#open())
+  readonly #sender: DocumentSender<true, KeyReading>
   #sweeping: Promise<void> | undefined
-  #isVersionRead = false
-  #closed = false
 
   constructor(url: string, options: EtcdOptions) {
-    const address = parseAddress(url)
+    const address = parseEtcdUrl(url)
     this.#forTests = options.leasesForTests
     this.#timeoutMs = timerMs(options.timeout ?? defaults.timeout, 'timeout')
-    this.#keyspace = new Keyspace(options.prefix ?? address.prefix ?? defaults.prefix)
+    this.#keyspace = new EtcdKeyspace(options.prefix ?? address.prefix ?? defaults.prefix)
     this.supports = { ...etcdSupport, ...leaseDefaults(options) }
     const keyspace = this.#keyspace
     const ownTime = (): number => this.#environment.now()
     const wall = (): number => this.#forTests?.now() ?? this.#environment.wall()
     const recent = new RecentKeys()
     const channel = randomBytes(9).toString('base64url')
-    this.#line = new Line({
+    this.#client = new EtcdClient({
       address,
       tls: address.tls ? { ...options.tls } : undefined,
-      probe: keyspace.document(''),
+      healthKey: keyspace.document(''),
       timeoutMs: this.#timeoutMs,
       now: ownTime,
       // A store that was restored counts its revisions from an earlier one again: a remembered revision may come twice.
       connected: () => recent.clear(),
     })
     const secondsFor = (ttlMs: number): number => (this.#forTests ? testLeaseSeconds : Math.ceil(ttlMs / 1000))
-    this.#leases = new Leases({ line: this.#line, now: ownTime, secondsFor })
-    this.#transactions = new BatchedTransactions(this.#line, this.#leases)
-    this.#garbage = new GarbageLease(this.#line, ownTime, wall)
-    this.#dataAge = new DataAge({ line: this.#line, keyspace, timeoutMs: this.#timeoutMs })
+    this.#leases = new Leases({ client: this.#client, now: ownTime, secondsFor })
+    this.#transactions = new BatchedTransactions(this.#client, this.#leases)
+    this.#garbage = new GarbageLease(this.#client, ownTime, wall)
+    this.#dataAge = new DataAge({ client: this.#client, keyspace, timeoutMs: this.#timeoutMs })
     const unrenewed = {
       transactions: this.#transactions,
       keyspace,
@@ -119,27 +117,28 @@ class EtcdDriver implements LockDriver {
       timeoutMs: this.#timeoutMs,
     }
     const end: EndClaims | undefined = this.#forTests ? undefined : (claims) => endUnrenewed(unrenewed, claims)
-    this.#claims = new OwnClaims(this.#environment, end)
-    this.#signs = new SignsOfLife({
+    this.#claims = new ClaimKeeper(this.#environment, end)
+    this.#liveness = new LivenessCheck({
       transactions: this.#transactions,
       keyspace,
       leases: this.#leases,
       garbage: this.#garbage,
       environment: this.#environment,
-      term: () => this.#line.term,
+      term: () => this.#client.term,
       timeoutMs: this.#timeoutMs,
     })
     this.#notifications = new NotificationWatch({
-      line: this.#line,
+      client: this.#client,
       keyspace,
       channel,
       claims: this.#claims,
       onNotification: (key, id, status) => this.#onNotification(key, id, status),
-      ask: (key, id) => this.#listeners.notify(key, id, 'poll'),
+      poll: (key, id) => this.#listeners.notify(key, id, 'poll'),
+      onGap: () => this.#listeners.gap(),
     })
-    this.#sending = {
+    const setup: EtcdSendSetup = {
       transactions: this.#transactions,
-      session: () => this.#line.session(),
+      session: () => this.#client.session(),
       keyspace,
       leases: this.#leases,
       garbage: this.#garbage,
@@ -148,51 +147,44 @@ class EtcdDriver implements LockDriver {
       channel,
       wall,
       ownTime,
-      hasNotification: (key) => this.#notifications.takeNotification(key),
+      takeNotification: (key) => this.#notifications.takeNotification(key),
       forTests: this.#forTests,
+      timeoutMs: this.#timeoutMs,
+      settled: (send, requests, statuses) => this.#settled(send, requests, statuses),
+    }
+    this.#setup = setup
+    this.#sender = {
+      supports: this.supports,
+      lifecycle: this.#lifecycle,
+      environment: this.#environment,
+      requestsPerKeyMax,
+      begin: (_opened, requests) => new EtcdSend(setup, requests),
+      errorOf: etcdError,
     }
   }
 
+  /** Proves each time that a node answers. */
   async open(): Promise<void> {
-    this.#refuseIfClosed()
-    try {
-      await this.#line.session()
-    } catch (error) {
-      this.#refuseIfClosed()
-      throw faultOf(error)
-    }
-    await this.#readVersion()
-    // Not waited for: a lock needs no tidy store.
-    this.#sweeping ??= sweep({
-      line: this.#line,
-      transactions: this.#transactions,
-      keyspace: this.#keyspace,
-      garbage: this.#garbage,
-      send: (requests) => this.send(requests),
-      isClosed: () => this.#closed,
-      timeoutMs: this.#timeoutMs,
+    await this.#lifecycle.opened()
+    await this.#client.session().catch((error: unknown) => {
+      throw etcdError(error)
     })
   }
 
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
-  }
-
-  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    this.#refuseIfClosed()
-    return sendInSlices(requests, (slice) => this.#send(slice))
+    return sendOnDocuments(this.#sender, requests)
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
-    this.#refuseIfClosed()
-    const { transactions, keyspace, wall, forTests } = this.#sending
+    this.#lifecycle.refuseIfShut()
+    const { transactions, keyspace, wall, forTests } = this.#setup
     try {
-      return await listPage(
-        { line: this.#line, transactions, keyspace, wall, forTests, timeoutMs: this.#timeoutMs },
+      return await etcdPage(
+        { client: this.#client, transactions, keyspace, wall, forTests, timeoutMs: this.#timeoutMs },
         query,
       )
     } catch (error) {
-      throw faultOf(error)
+      throw etcdError(error)
     }
   }
 
@@ -205,84 +197,82 @@ class EtcdDriver implements LockDriver {
     try {
       return await this.#dataAge.ms()
     } catch (error) {
-      throw faultOf(error)
+      throw etcdError(error)
     }
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    this.#lifecycle.shut()
     this.#listeners.clear()
     this.#claims.clear()
     this.#notifications.close()
-    this.#signs.close()
-    await this.#line.close()
+    this.#liveness.close()
+    await this.#client.close()
+    await this.#lifecycle.settled()
     await this.#sweeping
   }
 
-  /** A node that does not tell its version is used all the same. */
-  async #readVersion(): Promise<void> {
-    if (this.#isVersionRead) return
-    this.#isVersionRead = true
-    const status = await this.#line.call(calls.status, Buffer.alloc(0), this.#timeoutMs).catch(() => undefined)
-    const fault = status === undefined ? undefined : leaseFaultIn(readVersion(status.data))
-    if (fault !== undefined) this.warnings = [fault]
-  }
-
-  // ---- requests
-
-  async #send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    const sending = new Sending(
-      this.#sending,
-      requests,
-      this.#environment.now() + sendTimeoutFor(requests, this.#timeoutMs),
-    )
-    let statuses: readonly ClaimStatus[] | undefined
-    const sentAt = this.#environment.now()
-    await this.#claims.begin(requests)
+  async #open(): Promise<true> {
     try {
-      await sending.prepare()
-      statuses = await sendBySwapping(sending, requests, this.#environment)
+      await this.#client.session()
     } catch (error) {
-      throw faultOf(error)
-    } finally {
-      if (!this.#closed) this.#claims.note(requests, statuses, (request) => sending.leaseOf(request), sentAt)
+      throw etcdError(error)
     }
-    this.#follow(requests, statuses, sending)
-    const { notifications } = sending
-    // Afterwards: one that was let in and turned out again by the same send must know of the first to understand the second.
-    if (notifications.length > 0) {
-      this.#environment.defer(() => {
-        for (const { key, record, status } of notifications) {
-          const { id } = record.claim
-          if (sending.isAbout(id) || this.#claims.find(id) !== undefined) this.#onNotification(key, id, status)
-        }
-      })
-    }
-    return statuses.map((status, index) => sending.sure(requests[index] as Request, status))
+    // A node that does not tell its version is used all the same.
+    const status = await this.#client.call(calls.status, Buffer.alloc(0), this.#timeoutMs).catch(() => undefined)
+    const warning = status === undefined ? undefined : leaseWarning(statusReply.read(status.data).version)
+    if (warning !== undefined) this.warnings = [warning]
+    // Not waited for: a lock needs no swept store.
+    this.#sweeping = sweep({
+      client: this.#client,
+      transactions: this.#transactions,
+      keyspace: this.#keyspace,
+      garbage: this.#garbage,
+      send: (requests) => this.send(requests),
+      isClosed: () => this.#lifecycle.isShut,
+      timeoutMs: this.#timeoutMs,
+    })
+    return true
   }
 
-  // ---- news
+  // ---- what became of requests
 
-  #follow(requests: readonly Request[], statuses: readonly ClaimStatus[], sending: Sending): void {
-    if (this.#closed) return
+  #settled(send: EtcdSend, requests: readonly Request[], statuses: readonly ClaimStatus[] | undefined): void {
+    if (this.#lifecycle.isShut) return
+    this.#claims.note(requests, statuses, (request) => send.leaseOf(request), send.sentAt)
+    if (statuses === undefined) return
+    this.#follow(requests, statuses, send)
+    const { notifications } = send
+    if (notifications.length === 0) return
+    // Deferred: an owner must know the answer first, that its claim was let in, to understand that it was evicted by the same send.
+    this.#environment.defer(() => {
+      for (const { key, record, status } of notifications) {
+        const { id } = record.claim
+        if (send.isAbout(id) || this.#claims.find(id) !== undefined) this.#onNotification(key, id, status)
+      }
+    })
+  }
+
+  /** Watches the keys that claims of ours wait for, and no others. */
+  #follow(requests: readonly Request[], statuses: readonly ClaimStatus[], send: EtcdSend): void {
     for (const [index, request] of requests.entries()) {
       const { state } = statuses[index] as ClaimStatus
-      if (state === 'held' || state === 'waiting') this.#notifications.start(this.#line.revision)
+      if (state === 'held' || state === 'waiting') this.#notifications.start(this.#client.revision)
       const key = keyOf(request)
       const waiting = this.#claims.waitingFor(key)
       if (waiting.length > 0) {
-        this.#notifications.follow(key, sending.seenAt(key))
-        this.#signs.look(key, sending.readingFor(key), waiting)
+        this.#notifications.follow(key, send.seenAt(key))
+        this.#liveness.check(key, send.readingFor(key), waiting)
       } else {
         this.#notifications.unfollow(key)
-        this.#signs.forget(key)
+        this.#liveness.forget(key)
       }
     }
   }
 
-  /** Tells what became of a claim of ours, with no more time than is sure. */
+  /** Passes on what became of a claim of ours, with no more time than is sure. */
   #onNotification(key: string, id: string, status: ClaimStatus): void {
-    if (this.#closed) return
+    if (this.#lifecycle.isShut) return
     const own = this.#claims.find(id)
     this.#claims.onNotification(id, status)
     if (status.state !== 'held' || (own !== undefined && this.#forTests !== undefined)) {
@@ -299,13 +289,12 @@ class EtcdDriver implements LockDriver {
     const ttlMs = Math.floor(Math.min(status.ttlMs, own.trustedUntil - this.#environment.now(), leftMs))
     this.#listeners.notify(key, id, ttlMs > 0 ? { ...status, ttlMs } : 'poll')
   }
-
-  #refuseIfClosed(): void {
-    if (this.#closed) throw new LeaseholdError('CLOSED', 'This etcd store has been closed.')
-  }
 }
 
-/** Without a clock of the store nothing can be told by how long ago it was. */
+/** Requests for one key in one transaction: each may put a marker, and etcd does only so much at once. */
+const requestsPerKeyMax = 40
+
+/** Without a clock of the store nothing can depend on how long ago something was. */
 const etcdSupport: Supports = {
   ...fullSupport,
   evict: ['lower-priority', 'same-runner', 'all'],
@@ -364,10 +353,10 @@ const tlsNames: OptionNames<NonNullable<EtcdOptions['tls']>> = {
   servername: true,
 }
 
-/** What holds by default. @internal */
+/** The defaults of {@link EtcdOptions}. @internal */
 export const defaults = { prefix: 'leasehold/', timeout: 5000 } as const
 
-/** Refuses options that are misspelt. @internal */
+/** Refuses misspelt options. @internal */
 export function checkEtcdOptions(options: EtcdOptions): void {
   checkOptions(options, etcdNames, 'etcd')
   checkOptions(options.tls, tlsNames, 'tls')

@@ -1,7 +1,7 @@
 import { LeaseholdError } from '../../core/errors.ts'
 
 /** Keys of etcd from `key` up to, not including, `end`. */
-export interface Span {
+export interface KeyRange {
   readonly key: string
   readonly end: Buffer
 }
@@ -10,11 +10,12 @@ export interface Span {
 const prefixForm = /^[^\u0000-\u001f\u007f-\u009f]{1,200}$/
 
 /**
- * What things are called in etcd. `lock/KEY` has the document of a key, `alive/KEY%:ID` is there for as long as a claim
- * lives, `alive/KEY%?ID` asks its owner for a sign of life, `notification/CHANNEL/KEY` is news for whoever looks after a claim, and `over/ID` is in the way of a claim that comes too
- * late. `since` is there for as long as etcd has kept all that. A '%' of a key is written as '%25', so that no marker of one key looks like one of another.
+ * The names of keys in etcd. `lock/KEY` is the document of a key. `alive/KEY%:ID` is the marker of a claim, there while the claim
+ * lives; `alive/KEY%?ID` is a liveness probe for its owner. `notification/CHANNEL/KEY` is for the driver that keeps a claim.
+ * `over/ID` keeps out a claim that arrives too late. `since` is there for as long as etcd has kept all that. A '%' of a key is
+ * written as '%25', so that no marker of one key looks like one of another.
  */
-export class Keyspace {
+export class EtcdKeyspace {
   readonly prefix: string
 
   constructor(prefix: string) {
@@ -34,7 +35,7 @@ export class Keyspace {
   }
 
   /** The documents of keys that begin with this, after the one called `after`. */
-  documents(beginning: string, after?: string): Span {
+  documents(beginning: string, after?: string): KeyRange {
     const { key, end } = spanOf(this.document(beginning))
     const first = after === undefined ? key : `${this.document(after)}\0`
     return { key: first > key ? first : key, end }
@@ -49,48 +50,48 @@ export class Keyspace {
   }
 
   /** Every marker of a key. */
-  markers(key: string): Span {
+  markers(key: string): KeyRange {
     return spanOf(this.#markersOf(key))
   }
 
-  /** Whose marker this is. */
+  /** The claim whose marker this is. */
   claimOfMarker(name: string): { readonly key: string; readonly id: string } {
     const { key, id } = this.#partsOf(name)
     return { key, id }
   }
 
-  /** There while somebody wants to know whether a claim still has an owner. */
-  question(key: string, id: string): string {
+  /** There while another driver waits for the claim's owner to prove that it lives. */
+  probe(key: string, id: string): string {
     return `${this.prefix}alive/${escaped(key)}%?${id}`
   }
 
-  /** Every marker of a key, and every question about one. */
-  markersAndQuestions(key: string): Span {
+  /** Every marker of a key, and every probe. */
+  markersAndProbes(key: string): KeyRange {
     // The character after '?', which comes after ':'.
     return { key: this.#markersOf(key), end: Buffer.from(`${this.prefix}alive/${escaped(key)}%@`) }
   }
 
-  isQuestion(name: string): boolean {
+  isProbe(name: string): boolean {
     return this.#partsOf(name).separator === '?'
   }
 
-  /** A key has no '%' but in '%25', so the first other one ends it. */
+  /** A key has '%' only in '%25', so the first other '%' ends it. */
   #partsOf(name: string): { readonly key: string; readonly separator: string; readonly id: string } {
     const [key = '', separator = '', id = ''] = name.slice(`${this.prefix}alive/`.length).split(/%([:?])(.*)/s, 3)
     return { key: unescaped(key), separator, id }
   }
 
-  /** That a claim is not to be made any more: there only if it may be on its way still. */
+  /** Forbids a claim that may still be on its way. */
   over(id: string): string {
     return `${this.prefix}over/${id}`
   }
 
   notification(channel: string, key: string): string {
-    return `${this.prefix}mail/${channel}/${escaped(key)}`
+    return `${this.prefix}notification/${channel}/${escaped(key)}`
   }
 
-  /** All that may ever come for a channel. */
-  notificationKeys(channel: string): Span {
+  /** All notifications for a channel. */
+  notificationKeys(channel: string): KeyRange {
     return spanOf(this.notification(channel, ''))
   }
 
@@ -111,10 +112,10 @@ function unescaped(text: string): string {
   return text.replaceAll('%25', '%')
 }
 
-/** All that begins with this. */
-function spanOf(beginning: string): Span {
+/** All keys that begin with this. */
+function spanOf(beginning: string): KeyRange {
   const end = Buffer.from(beginning)
-  // What it ends with is '/', ':', or a letter of UTF-8, none of which is 0xff.
+  // The last byte is '/', ':', or part of a UTF-8 character, and so never 0xff.
   end[end.length - 1] = (end.at(-1) as number) + 1
   return { key: beginning, end }
 }

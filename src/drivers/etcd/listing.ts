@@ -1,52 +1,58 @@
 import type { ClaimRecord } from '../../core/rule/claim-record.ts'
 import type { KeyPage, ListedKey, ListQuery } from '../../core/contract/driver.ts'
 import { listedKey, type KeyDocument } from '../document/key-document.ts'
-import { pageLimit } from '../kit/paging.ts'
+import { pageLimit, pageOfRows } from '../kit/paging.ts'
 import type { BatchedTransactions } from './batched-transactions.ts'
-import { decodeDocument } from './document.ts'
-import type { Keyspace } from './keyspace.ts'
-import type { LeasesForTests } from './leases-for-tests.ts'
-import type { Line } from './line.ts'
-import { calls, leaseRequest, range, rangeRequest, readLease, readRange, type KeyValue } from './messages.ts'
-import { withTimes } from './reading.ts'
+import { decodeEtcdDocument } from './document.ts'
+import type { EtcdKeyspace } from './keyspace.ts'
+import { withTimes } from './key-reading.ts'
+import type { LeasesForTests } from './test-leases.ts'
+import type { EtcdClient } from './rpc/client.ts'
+import {
+  calls,
+  leaseRequest,
+  rangeOperation,
+  rangeRequest,
+  leaseReply,
+  rangeReply,
+  type KeyValue,
+} from './rpc/messages.ts'
 
 export interface ListingSetup {
-  readonly line: Line
+  readonly client: EtcdClient
   readonly transactions: BatchedTransactions
-  readonly keyspace: Keyspace
+  readonly keyspace: EtcdKeyspace
   readonly wall: () => number
   readonly forTests: LeasesForTests | undefined
   readonly timeoutMs: number
 }
 
-/** What etcd says of the time of a lease, in milliseconds. */
+/** The times of a lease by etcd, in milliseconds. */
 interface LeaseTimes {
   readonly leftMs: number
   readonly sinceMs: number
 }
 
-/** Leases that one page asks about: nearly all processes have one for all their claims. */
+/** Leases that one page reads: nearly all processes have one for all their claims. */
 const leasesMax = 100
 
 /** One page of keys with claims, in the order of etcd's keys. */
-export async function listPage(setup: ListingSetup, query: ListQuery): Promise<KeyPage> {
+export async function etcdPage(setup: ListingSetup, query: ListQuery): Promise<KeyPage> {
   const limit = pageLimit(query)
   const documents = await readDocuments(setup, query, limit + 1)
-  const shown = documents.slice(0, limit)
-  const markers = await markersOf(setup, shown)
+  const markers = await markersOf(setup, documents.slice(0, limit))
   const times = setup.forTests === undefined ? await timesOf(setup, markers) : new Map<number, LeaseTimes>()
   const now = Math.floor(setup.wall())
-  const keys = shown.flatMap(({ key, document }, index): ListedKey | [] => {
+  const listed = ({ key, document }: Found): ListedKey | undefined => {
     const timed = withTimes(document, {
       now,
-      markers: markers[index] ?? new Map<string, number>(),
+      markers: markers.get(key) ?? new Map<string, number>(),
       known: (id) => setup.forTests?.known(setup.keyspace.marker(key, id)),
       living: (record, lease) => living(record, times.get(lease) ?? { leftMs: record.ttlMs, sinceMs: 0 }, now),
     })
-    return listedKey(key, timed, query) ?? []
-  })
-  const last = shown.at(-1)
-  return documents.length > limit && last !== undefined ? { now, keys, next: last.key } : { now, keys }
+    return listedKey(key, timed, query)
+  }
+  return pageOfRows(documents, { limit, now }, ({ key }) => key, listed)
 }
 
 interface Found {
@@ -54,16 +60,16 @@ interface Found {
   readonly document: KeyDocument
 }
 
-/** Documents with claims, as many as are wanted if there are so many. */
+/** As many documents with claims as wanted, if there are so many. */
 async function readDocuments(setup: ListingSetup, query: ListQuery, wanted: number): Promise<Found[]> {
-  const { line, keyspace, timeoutMs } = setup
+  const { client, keyspace, timeoutMs } = setup
   const found: Found[] = []
   let after = query.after
   for (;;) {
     const span =
       query.key === undefined ? keyspace.documents(query.prefix ?? '', after) : { key: keyspace.document(query.key) }
-    const { data } = await line.call(calls.range, rangeRequest({ ...span, limit: wanted }), timeoutMs)
-    const { pairs } = readRange(data)
+    const { data } = await client.call(calls.range, rangeRequest({ ...span, limit: wanted }), timeoutMs)
+    const { pairs } = rangeReply.read(data)
     for (const pair of pairs) found.push(...foundIn(keyspace, pair))
     const last = pairs.at(-1)
     if (query.key !== undefined || last === undefined || pairs.length < wanted || found.length >= wanted) return found
@@ -71,9 +77,9 @@ async function readDocuments(setup: ListingSetup, query: ListQuery, wanted: numb
   }
 }
 
-/** Nothing, for a key without claims. */
-function foundIn(keyspace: Keyspace, { key: name, value }: KeyValue): Found[] {
-  const { document } = decodeDocument(value)
+/** The document of a pair; none for a key without claims. */
+function foundIn(keyspace: EtcdKeyspace, { key: name, value }: KeyValue): Found[] {
+  const { document } = decodeEtcdDocument(value)
   if (document === undefined) return []
   const isDamaged = !Number.isSafeInteger(document.lastFence)
   if (!isDamaged && Array.isArray(document.claims) && document.claims.length === 0) return []
@@ -84,34 +90,37 @@ function foundIn(keyspace: Keyspace, { key: name, value }: KeyValue): Found[] {
 async function markersOf(
   { transactions, keyspace, timeoutMs }: ListingSetup,
   keys: readonly { readonly key: string }[],
-): Promise<ReadonlyMap<string, number>[]> {
-  const readings = keys.map(({ key }) => [range({ ...keyspace.markers(key), keysOnly: true })])
+): Promise<ReadonlyMap<string, ReadonlyMap<string, number>>> {
+  const readings = keys.map(({ key }) => [rangeOperation({ ...keyspace.markers(key), keysOnly: true })])
   const results = await transactions.read(readings, timeoutMs)
-  return results.map(
-    ({ found: [pairs = []] }) => new Map(pairs.map(({ key, lease }) => [keyspace.claimOfMarker(key).id, lease])),
+  return new Map(
+    results.map(({ found: [pairs = []] }, index) => [
+      keys[index]?.key ?? '',
+      new Map(pairs.map(({ key, lease }) => [keyspace.claimOfMarker(key).id, lease])),
+    ]),
   )
 }
 
-/** What is left of the leases. One that nobody tells of is taken to be whole. */
+/** The times of the leases. A lease beyond the limit counts as whole. */
 async function timesOf(
-  { line, timeoutMs }: ListingSetup,
-  markers: readonly ReadonlyMap<string, number>[],
+  { client, timeoutMs }: ListingSetup,
+  markers: ReadonlyMap<string, ReadonlyMap<string, number>>,
 ): Promise<Map<number, LeaseTimes>> {
-  const leases = new Set(markers.flatMap((one) => [...one.values()]))
-  const asked = [...leases].slice(0, leasesMax)
+  const leases = new Set(Array.from(markers.values(), (ofKey) => [...ofKey.values()]).flat())
+  const read = [...leases].slice(0, leasesMax)
   const replies = await Promise.all(
-    asked.map(async (lease) => {
-      const { data } = await line.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
-      const { seconds, grantedSeconds } = readLease(data)
-      // What it says was rounded down, so that one that ends within the second has none left.
+    read.map(async (lease) => {
+      const { data } = await client.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
+      const { seconds, grantedSeconds } = leaseReply.read(data)
+      // etcd rounds down: a lease that ends within the second has 0 seconds left.
       const leftSeconds = seconds < 0 ? 0 : seconds + 1
       return { leftMs: leftSeconds * 1000, sinceMs: Math.max(0, grantedSeconds - leftSeconds) * 1000 }
     }),
   )
-  return new Map(asked.map((lease, index) => [lease, replies[index] as LeaseTimes]))
+  return new Map(read.map((lease, index) => [lease, replies[index] as LeaseTimes]))
 }
 
-/** The lease of a claim says when its process was last heard of. */
+/** A living claim: its lease says when its process last renewed. */
 function living(record: ClaimRecord, { leftMs, sinceMs }: LeaseTimes, now: number): ClaimRecord {
   const lastHeartbeat = Math.max(record.lastHeartbeat, now - sinceMs)
   return {

@@ -1,65 +1,68 @@
 /**
- * Hears of what others do. Mail says what became of a claim; that the marker of a claim is gone tells those who wait behind
- * it to look. One stream has it all, and whatever it misses costs time only.
+ * Watches what other drivers do. A notification says what became of a claim; a marker that goes away makes the first waiter
+ * behind it poll. One stream carries all watches, and whatever it misses costs only time.
  */
 import type { ClaimStatus } from '../../core/contract/driver.ts'
-import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
-import type { Keyspace } from './keyspace.ts'
+import type { Backoff } from '../../core/time/backoff.ts'
+import { Reconnector } from '../kit/reconnector.ts'
+import type { EtcdKeyspace } from './keyspace.ts'
 import { fromWireStatus } from '../../core/wire/replies.ts'
-import type { Line } from './line.ts'
-import { calls, readWatch, unwatchRequest, watchRequest, type Change, type WatchReply } from './messages.ts'
-import type { OwnClaim, OwnClaims } from './own-claims.ts'
-import type { MessageStream, Session } from './session.ts'
+import type { EtcdClient } from './rpc/client.ts'
+import { calls, watchReply, unwatchRequest, watchRequest, type WatchEvent, type WatchReply } from './rpc/messages.ts'
+import type { KeptClaim, ClaimKeeper } from './leases/claim-keeper.ts'
+import type { MessageStream, Session } from './rpc/session.ts'
 
 export interface NotificationWatchSetup {
-  readonly line: Line
-  readonly keyspace: Keyspace
+  readonly client: EtcdClient
+  readonly keyspace: EtcdKeyspace
   readonly channel: string
-  readonly claims: OwnClaims
+  readonly claims: ClaimKeeper
   readonly onNotification: (key: string, id: string, status: ClaimStatus) => void
-  readonly ask: (key: string, id: string) => void
+  /** Something happened to a claim of ours that its owner may not know. */
+  readonly poll: (key: string, id: string) => void
+  /** Notifications may have been lost, of any claim of ours that waits. */
+  readonly onGap: () => void
 }
 
 /** A key that claims of ours wait for. */
 interface Followed {
   readonly watch: number
-  /** The first change that has not been heard of. */
+  /** The first revision that has not been received. */
   from: number
   timer: NodeJS.Timeout | undefined
 }
 
-const reopening: Backoff = { attempts: Infinity, minMs: 50, maxMs: 5000, factor: 2, jitter: 0.2 }
+const reconnecting: Backoff = { attempts: Infinity, minMs: 50, maxMs: 5000, factor: 2, jitter: 0.2 }
 /** Well above the 5 s of `--grpc-keepalive-min-time`: etcd ends a connection, with all its calls, for less. */
 const pingEveryMs = 10_000
 const pingAnswerMs = 4500
-/** Who was let in hears that by mail: the one behind waits a little before it looks whether somebody died. */
-const lookAfterMs = 5
-const lookLaterMs = 25
-const lookMaxMs = 1000
-/** The watch that has our mail. */
+/** A claim that is let in is notified. So a waiter delays its poll a little after a marker went: it need not have expired. */
+const pollAfterMs = 5
+const pollPerAheadMs = 25
+const pollDelayMaxMs = 1000
+/** The number of the watch for notifications. */
 const notificationWatch = 1
 
 export class NotificationWatch {
   readonly #setup: NotificationWatchSetup
   readonly #keys = new Map<string, Followed>()
   readonly #keyOf = new Map<number, string>()
-  /** Keys of which mail lies around that was read. */
+  readonly #reconnector = new Reconnector({ backoff: reconnecting, attempt: () => this.#open() })
+  /** Keys with notifications that were received and not yet removed. */
   readonly #notificationKeys = new Set<string>()
   #notificationsFrom = 0
   #watches = notificationWatch
   #stream: MessageStream | undefined
   #session: Session | undefined
-  #failures = 0
   #started = false
   #closed = false
-  #timer: NodeJS.Timeout | undefined
   #pings: NodeJS.Timeout | undefined
 
   constructor(setup: NotificationWatchSetup) {
     this.#setup = setup
   }
 
-  /** Begins to listen, if it has not, for whatever comes after this revision of the store. */
+  /** Begins to listen, if it has not, for notifications after this revision of the store. */
   start(revision: number): void {
     if (this.#started || this.#closed) return
     this.#started = true
@@ -67,16 +70,16 @@ export class NotificationWatch {
     this.#open()
   }
 
-  /** Listens for the end of those before our claims, from after this revision on. */
+  /** Listens for markers of this key that go away after this revision. */
   follow(key: string, revision: number): void {
     if (this.#closed || this.#keys.has(key)) return
     const followed: Followed = { watch: (this.#watches += 1), from: revision + 1, timer: undefined }
     this.#keys.set(key, followed)
     this.#keyOf.set(followed.watch, key)
-    this.#ask(key, followed)
+    this.#poll(key, followed)
   }
 
-  /** Nobody of ours waits there any more. */
+  /** No claim of ours waits for the key any more. */
   unfollow(key: string): void {
     const followed = this.#keys.get(key)
     if (followed === undefined) return
@@ -86,14 +89,14 @@ export class NotificationWatch {
     this.#stream?.send(unwatchRequest(followed.watch))
   }
 
-  /** Whether mail for a key lies around that has been read. Whoever asks removes it. */
+  /** Whether notifications for a key were received that the caller must now remove. */
   takeNotification(key: string): boolean {
     return this.#notificationKeys.delete(key)
   }
 
   close(): void {
     this.#closed = true
-    clearTimeout(this.#timer)
+    this.#reconnector.close()
     clearInterval(this.#pings)
     for (const { timer } of this.#keys.values()) clearTimeout(timer)
     this.#keys.clear()
@@ -104,7 +107,7 @@ export class NotificationWatch {
   // ---- the stream
 
   #open(): void {
-    this.#setup.line.session().then(
+    this.#setup.client.session().then(
       (session) => this.#listen(session),
       () => this.#openLater(),
     )
@@ -127,7 +130,7 @@ export class NotificationWatch {
         removalsOnly: false,
       }),
     )
-    for (const [key, followed] of this.#keys) this.#ask(key, followed)
+    for (const [key, followed] of this.#keys) this.#poll(key, followed)
     clearInterval(this.#pings)
     this.#pings = setInterval(() => void this.#ping(session), pingEveryMs).unref()
   }
@@ -135,30 +138,27 @@ export class NotificationWatch {
   #openLater(): void {
     this.#stream = undefined
     clearInterval(this.#pings)
-    if (this.#closed) return
-    this.#failures += 1
-    clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.#open(), pauseMs(reopening, this.#failures, Math.random())).unref()
+    this.#reconnector.failed()
   }
 
   /** A stream over a connection that died silently would be silent for ever. */
   async #ping(session: Session): Promise<void> {
     if ((await session.ping(pingAnswerMs)) || this.#closed || this.#session !== session) return
-    this.#setup.line.drop(session)
+    this.#setup.client.drop(session)
     this.#stream?.close()
   }
 
-  #ask(key: string, { watch, from }: Followed): void {
+  #poll(key: string, { watch, from }: Followed): void {
     const { keyspace } = this.#setup
     this.#stream?.send(watchRequest({ watch, ...keyspace.markers(key), from, removalsOnly: true }))
   }
 
-  // ---- what it says
+  // ---- replies
 
   #take(data: Buffer): void {
     let reply: WatchReply
     try {
-      reply = readWatch(data)
+      reply = watchReply.read(data)
     } catch {
       this.#stream?.close()
       return
@@ -170,28 +170,28 @@ export class NotificationWatch {
 
   /** A watch has ended, or was refused: all begin anew, since etcd does not take the number of one that has ended. */
   #restart({ watch, compactRevision }: WatchReply): void {
-    // We have ended it ourselves. One that was refused has no number.
+    // We canceled this watch ourselves. A watch that was refused has no number.
     if (watch > notificationWatch && !this.#keyOf.has(watch)) return
     this.#stream?.close()
     if (compactRevision === 0) return
-    // etcd has forgotten what came before: whoever may have missed something asks.
+    // etcd has forgotten what came before: any claim may have missed something.
     this.#notificationsFrom = Math.max(this.#notificationsFrom, compactRevision)
     for (const followed of this.#keys.values()) followed.from = Math.max(followed.from, compactRevision)
-    for (const claim of this.#setup.claims) this.#setup.ask(claim.key, claim.id)
+    for (const { key, id, state } of this.#setup.claims) if (state !== 'waiting') this.#setup.poll(key, id)
+    this.#setup.onGap()
   }
 
-  #readNotification({ created, changes }: WatchReply): void {
-    if (created && this.#failures > 0) {
-      this.#failures = 0
-      for (const key of this.#keys.keys()) {
-        for (const { id } of this.#setup.claims.waitingFor(key)) this.#setup.ask(key, id)
-      }
+  #readNotification({ created, events }: WatchReply): void {
+    if (created) {
+      const wasInterrupted = this.#reconnector.failures > 0
+      this.#reconnector.succeeded()
+      if (wasInterrupted) this.#setup.onGap()
     }
-    this.#notificationsFrom = Math.max(this.#notificationsFrom, revisionAfter(changes))
-    for (const change of changes) if (!change.removed) this.#deliver(change)
+    this.#notificationsFrom = Math.max(this.#notificationsFrom, revisionAfter(events))
+    for (const event of events) if (!event.isRemoval) this.#deliver(event)
   }
 
-  #deliver({ pair }: Change): void {
+  #deliver({ pair }: WatchEvent): void {
     const { keyspace, channel, claims, onNotification } = this.#setup
     const key = keyspace.keyOfNotification(channel, pair.key)
     for (const { id, status } of notificationsIn(pair.value)) {
@@ -200,34 +200,34 @@ export class NotificationWatch {
     }
   }
 
-  #readEnds({ watch, changes }: WatchReply): void {
+  #readEnds({ watch, events }: WatchReply): void {
     const key = this.#keyOf.get(watch)
     const followed = key === undefined ? undefined : this.#keys.get(key)
-    if (key === undefined || followed === undefined || changes.length === 0) return
-    followed.from = Math.max(followed.from, revisionAfter(changes))
-    for (const { removed, pair } of changes) {
+    if (key === undefined || followed === undefined || events.length === 0) return
+    followed.from = Math.max(followed.from, revisionAfter(events))
+    for (const { isRemoval, pair } of events) {
       const { id } = this.#setup.keyspace.claimOfMarker(pair.key)
-      // One of ours: its owner may not know.
-      if (removed && this.#setup.claims.find(id) !== undefined) this.#setup.ask(key, id)
+      // The marker of a claim of ours: its owner may not know.
+      if (isRemoval && this.#setup.claims.find(id) !== undefined) this.#setup.poll(key, id)
     }
     const first = this.#firstOf(key)
     if (first === undefined) return this.unfollow(key)
-    first.ahead = Math.max(0, first.ahead - changes.length)
+    first.ahead = Math.max(0, first.ahead - events.length)
     followed.timer ??= setTimeout(
-      () => this.#look(key, followed),
-      Math.min(lookMaxMs, lookAfterMs + lookLaterMs * first.ahead),
+      () => this.#pollFirst(key, followed),
+      Math.min(pollDelayMaxMs, pollAfterMs + pollPerAheadMs * first.ahead),
     ).unref()
   }
 
-  /** Asks for the first of ours: that moves the whole queue. */
-  #look(key: string, followed: Followed): void {
+  /** Polls our first waiter: that moves the whole queue. */
+  #pollFirst(key: string, followed: Followed): void {
     followed.timer = undefined
     const first = this.#firstOf(key)
-    if (first !== undefined) this.#setup.ask(key, first.id)
+    if (first !== undefined) this.#setup.poll(key, first.id)
   }
 
-  #firstOf(key: string): OwnClaim | undefined {
-    let first: OwnClaim | undefined
+  #firstOf(key: string): KeptClaim | undefined {
+    let first: KeptClaim | undefined
     for (const claim of this.#setup.claims.waitingFor(key)) {
       if (first === undefined || claim.ahead < first.ahead) first = claim
     }
@@ -235,9 +235,9 @@ export class NotificationWatch {
   }
 }
 
-/** The first revision that has not been heard of. The one in the head of a reply may be ahead of what it brings. */
-function revisionAfter(changes: readonly Change[]): number {
-  return (changes.at(-1)?.pair.modRevision ?? -1) + 1
+/** The first revision that has not been received. The one in a reply's header may be ahead of its events. */
+function revisionAfter(events: readonly WatchEvent[]): number {
+  return (events.at(-1)?.pair.modRevision ?? -1) + 1
 }
 
 interface NotificationEntry {
@@ -245,13 +245,15 @@ interface NotificationEntry {
   readonly status: ClaimStatus
 }
 
-/** What mail says. What makes no sense says nothing: news is a hint. */
+/** The notifications in a value. What cannot be read is left out: they are hints. */
 function notificationsIn(value: Buffer): readonly NotificationEntry[] {
   try {
-    const letters = JSON.parse(value.toString()) as readonly Partial<NotificationEntry>[]
-    return letters.flatMap(({ id, status }) => {
-      const told = fromWireStatus(status)
-      return typeof id === 'string' && (told?.state === 'held' || told?.state === 'absent') ? { id, status: told } : []
+    const entries = JSON.parse(value.toString()) as readonly Partial<NotificationEntry>[]
+    return entries.flatMap(({ id, status }) => {
+      const decoded = fromWireStatus(status)
+      return typeof id === 'string' && (decoded?.state === 'held' || decoded?.state === 'absent')
+        ? { id, status: decoded }
+        : []
     })
   } catch {
     return []

@@ -1,55 +1,55 @@
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import type { BatchedTransactions } from './batched-transactions.ts'
-import { decodeDocument } from './document.ts'
-import type { GarbageLease } from './garbage-lease.ts'
-import type { Keyspace } from './keyspace.ts'
-import type { Line } from './line.ts'
-import { calls, put, range, rangeRequest, readRange, unchangedSince, type KeyValue } from './messages.ts'
+import { decodeEtcdDocument } from './document.ts'
+import type { GarbageLease } from './leases/garbage-lease.ts'
+import type { EtcdKeyspace } from './keyspace.ts'
+import type { EtcdClient } from './rpc/client.ts'
+import { calls, put, rangeOperation, rangeRequest, rangeReply, unchangedSince, type KeyValue } from './rpc/messages.ts'
 
 export interface SweepSetup {
-  readonly line: Line
+  readonly client: EtcdClient
   readonly transactions: BatchedTransactions
-  readonly keyspace: Keyspace
+  readonly keyspace: EtcdKeyspace
   readonly garbage: GarbageLease
   readonly send: (requests: readonly Request[]) => Promise<readonly ClaimStatus[]>
   readonly isClosed: () => boolean
   readonly timeoutMs: number
 }
 
-const keysPerLook = 100
-/** One driver looks at this many documents. Others look, too. */
-const looksMax = 50
+const keysPerRead = 100
+/** Reads of one sweep. Other drivers sweep, too. */
+const readsMax = 50
 
 /**
- * Settles keys whose claims have all died, and puts documents that nobody uses where etcd forgets them. A failure only
+ * Settles keys whose claims are all dead, and puts idle documents on a lease with which etcd forgets them. A failure only
  * means that they stay: never rejects.
  */
 export async function sweep(setup: SweepSetup): Promise<void> {
-  const { line, keyspace, timeoutMs, isClosed } = setup
+  const { client, keyspace, timeoutMs, isClosed } = setup
   let after: string | undefined
   try {
-    for (let looks = 0; looks < looksMax && !isClosed(); looks += 1) {
-      const wish = { ...keyspace.documents('', after), limit: keysPerLook }
-      const { pairs } = readRange((await line.call(calls.range, rangeRequest(wish), timeoutMs)).data)
+    for (let reads = 0; reads < readsMax && !isClosed(); reads += 1) {
+      const query = { ...keyspace.documents('', after), limit: keysPerRead }
+      const { pairs } = rangeReply.read((await client.call(calls.range, rangeRequest(query), timeoutMs)).data)
       await settleDead(setup, pairs)
       await putOnGarbage(setup, pairs)
       const last = pairs.at(-1)
-      if (last === undefined || pairs.length < keysPerLook) return
+      if (last === undefined || pairs.length < keysPerRead) return
       after = keyspace.keyOfDocument(last.key)
     }
   } catch {
-    // Whoever opens the store next tries again.
+    // The next driver that opens the store tries again.
   }
 }
 
-/** Any request moves a key on: one for a claim that never was changes nothing else. */
+/** Any request makes the rule settle a key; the release of a claim that never was changes nothing else. */
 async function settleDead(
   { transactions, keyspace, send, timeoutMs }: SweepSetup,
   pairs: readonly KeyValue[],
 ): Promise<void> {
   const used = pairs.filter(({ value }) => claimsIn(value) > 0).map(({ key }) => keyspace.keyOfDocument(key))
   const markers = await transactions.read(
-    used.map((key) => [range({ ...keyspace.markers(key), limit: 1, keysOnly: true })]),
+    used.map((key) => [rangeOperation({ ...keyspace.markers(key), limit: 1, keysOnly: true })]),
     timeoutMs,
   )
   const dead = used.filter((_, index) => markers[index]?.found[0]?.length === 0)
@@ -65,7 +65,7 @@ async function putOnGarbage(
   const idle = pairs.filter(({ value, lease }) => lease === 0 && claimsIn(value) === 0)
   const writes = await Promise.all(
     idle.map(async ({ key, value, modRevision }) => {
-      const lease = await garbage.leaseFor(decodeDocument(value).document?.lastFence ?? Infinity, timeoutMs)
+      const lease = await garbage.leaseFor(decodeEtcdDocument(value).document?.lastFence ?? Infinity, timeoutMs)
       return { lease, compare: [unchangedSince(key, modRevision)], success: [put(key, value, lease)] }
     }),
   )
@@ -77,6 +77,6 @@ async function putOnGarbage(
 
 /** How many claims a document has; below 0: it is no document of ours. */
 function claimsIn(value: Buffer): number {
-  const { version, lastFence, claims } = decodeDocument(value).document ?? {}
+  const { version, lastFence, claims } = decodeEtcdDocument(value).document ?? {}
   return version === 1 && Number.isSafeInteger(lastFence) && Array.isArray(claims) ? claims.length : -1
 }

@@ -1,16 +1,18 @@
-/** What this driver uses of the `mongodb` package, by shape: nothing of it is imported until a URL asks for it. */
+/** The parts of the `mongodb` package that this driver uses, by shape: the package is imported only if a URL is given. */
 
 /** Options of one operation. */
-export type Options = Readonly<Record<string, unknown>>
-export type Stage = Readonly<Record<string, unknown>>
+export type OperationOptions = Readonly<Record<string, unknown>>
+/** A stage of an aggregation. */
+export type PipelineStage = Readonly<Record<string, unknown>>
 /** A document as it is sent. */
-export type Fields = Readonly<Record<string, unknown>>
+export type BsonFields = Readonly<Record<string, unknown>>
 
-/** A cursor over what an aggregation gives. */
+/** A cursor over the result of an aggregation. */
 export interface MongoCursor {
   toArray(): Promise<object[]>
 }
 
+/** A change stream, read by polling. */
 export interface MongoChangeStream {
   /** The next change; null if there was none for a while. */
   tryNext(): Promise<object | null>
@@ -18,14 +20,27 @@ export interface MongoChangeStream {
   readonly closed: boolean
 }
 
+/** A `Collection` of the mongodb package. */
 export interface MongoCollection {
-  findOneAndUpdate(filter: Fields, update: Stage[] | Fields, options: Options): Promise<object | null>
-  updateOne(filter: Fields, update: Stage[] | Fields, options: Options): Promise<{ readonly modifiedCount: number }>
-  replaceOne(filter: Fields, document: Fields, options: Options): Promise<{ readonly matchedCount: number } | object>
-  insertOne(document: Fields, options: Options): Promise<object>
-  aggregate(pipeline: Stage[], options: Options): MongoCursor
-  createIndex(keys: Readonly<Record<string, 1>>, options: Options): Promise<string>
-  watch(pipeline: Stage[], options: Options): MongoChangeStream
+  findOneAndUpdate(
+    filter: BsonFields,
+    update: PipelineStage[] | BsonFields,
+    options: OperationOptions,
+  ): Promise<object | null>
+  updateOne(
+    filter: BsonFields,
+    update: PipelineStage[] | BsonFields,
+    options: OperationOptions,
+  ): Promise<{ readonly modifiedCount: number }>
+  replaceOne(
+    filter: BsonFields,
+    document: BsonFields,
+    options: OperationOptions,
+  ): Promise<{ readonly matchedCount: number } | object>
+  insertOne(document: BsonFields, options: OperationOptions): Promise<object>
+  aggregate(pipeline: PipelineStage[], options: OperationOptions): MongoCursor
+  createIndex(keys: Readonly<Record<string, 1>>, options: OperationOptions): Promise<string>
+  watch(pipeline: PipelineStage[], options: OperationOptions): MongoChangeStream
 }
 
 /** A `Db` of the mongodb package. */
@@ -33,8 +48,8 @@ export interface MongoDatabase {
   readonly databaseName: string
   readonly readConcern?: { readonly level?: string } | undefined
   readonly writeConcern?: { readonly w?: unknown } | undefined
-  collection(name: string, options?: Options): MongoCollection
-  command(command: Fields, options?: Options): Promise<object>
+  collection(name: string, options?: OperationOptions): MongoCollection
+  command(command: BsonFields, options?: OperationOptions): Promise<object>
 }
 
 /** A `MongoClient` of the mongodb package. */

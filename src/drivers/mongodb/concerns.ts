@@ -7,7 +7,7 @@ export type ReadConcern = 'linearizable' | 'majority'
 /** Every write is on the disks of a majority before it is answered: what a failover may roll back is nobody's lock. @internal */
 export const writeConcern = { w: 'majority', journal: true } as const
 
-/** Refuses what was set up to see or keep less than a majority: it would be overruled, and its owner should know. @internal */
+/** Refuses a database set up for less than a majority: its concerns would be overruled, and its owner should know. @internal */
 export function refuseWeakConcerns(database: MongoDatabase, readConcern: unknown): void {
   const { w } = database.writeConcern ?? {}
   if (w !== undefined && w !== 'majority') {
@@ -32,6 +32,6 @@ function isStrong(level: unknown): level is ReadConcern {
   return level === 'majority' || level === 'linearizable'
 }
 
-function weak(what: string, advice: string): LeaseholdError {
-  return new LeaseholdError('INVALID', `Locks are not safe with ${what}. ${advice}.`)
+function weak(concern: string, advice: string): LeaseholdError {
+  return new LeaseholdError('INVALID', `Locks are not safe with ${concern}. ${advice}.`)
 }

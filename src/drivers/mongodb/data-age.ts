@@ -1,23 +1,23 @@
-import type { Fields } from './client.ts'
+import type { BsonFields } from './client.ts'
 import { writeConcern } from './concerns.ts'
-import { isDuplicate } from './faults.ts'
-import type { Expression } from './quick.ts'
-import type { Store } from './store.ts'
+import { isDuplicate } from './errors.ts'
+import type { Expression } from './fast-path.ts'
+import type { MongoStore } from './store.ts'
 
-/** No name of a lock, which is text: the document says since when the collection has been kept. */
+/** The id of the document that says since when the collection has been kept. Not a text, so no lock has it. */
 const birthId = { kept: 'since' } as const
 
 interface Birth {
   readonly since?: Date | undefined
-  /** The collection it was written into, by its UUID: what is restored from a dump goes into another. */
+  /** The UUID of the collection that it was written into: a dump is restored into another. */
   readonly collection?: string | undefined
 }
 
 /**
- * For how long the server has kept what it answered, by its own clock: since the collection was made, and since the process of
- * the primary started, which may have been for an older copy of its files.
+ * For how long the server has kept its data, by its own clock: since the collection was made, and since the process of
+ * the primary started, which may have been on an older copy of its files.
  */
-export async function dataAgeMs(store: Store, clock: Expression, timeoutMs: number): Promise<number> {
+export async function dataAgeMs(store: MongoStore, clock: Expression, timeoutMs: number): Promise<number> {
   const [{ birth, now }, collection, startedAt] = await Promise.all([
     readBirth(store, clock, timeoutMs),
     store.collectionUuid(timeoutMs),
@@ -30,7 +30,7 @@ export async function dataAgeMs(store: Store, clock: Expression, timeoutMs: numb
 }
 
 async function readBirth(
-  store: Store,
+  store: MongoStore,
   clock: Expression,
   timeoutMs: number,
 ): Promise<{ readonly birth: Birth | undefined; readonly now: number }> {
@@ -43,9 +43,9 @@ async function readBirth(
   return { birth: page?.births[0], now: Number(page?.now) }
 }
 
-/** Writes that the data is young, unless somebody else has just done so. */
+/** Writes that the data begins now, unless another client has just done so. */
 async function begin(
-  store: Store,
+  store: MongoStore,
   clock: Expression,
   collection: string | undefined,
   timeoutMs: number,
@@ -53,7 +53,7 @@ async function begin(
   const uuid = { $literal: collection ?? '' }
   const isOurs = { $and: [{ $eq: ['$collection', uuid] }, { $lte: ['$since', clock] }, { $gt: ['$since', null] }] }
   const update = [{ $set: { since: { $cond: [isOurs, '$since', clock] }, collection: uuid } }]
-  const filter: Fields = { _id: birthId }
+  const filter: BsonFields = { _id: birthId }
   try {
     await store.collection.updateOne(filter, update, { upsert: true, writeConcern, timeoutMS: timeoutMs })
   } catch (error) {

@@ -1,7 +1,6 @@
 /**
- * A key's document as MongoDB keeps it. What the server must compute with are fields of their own; what it need not look at
- * is JSON text, which costs it and us least. Text also keeps names with dots and dollars, which would mean something to the
- * server, out of its way.
+ * A key's document as MongoDB keeps it. Values that the server computes with are fields; all else is JSON text, which is
+ * cheapest for both sides. In a text, names with dots and dollars mean nothing to the server.
  */
 import type { NotifiedClaim } from '../../core/rule/admission.ts'
 import { howEnded, type ClaimRecord, type Ended } from '../../core/rule/claim-record.ts'
@@ -10,11 +9,11 @@ import type { KeyDocument } from '../document/key-document.ts'
 import { fromWireStatus } from '../../core/wire/replies.ts'
 
 /** The format of documents this version writes, as `drivers/document/key-document.ts` counts them. */
-export const formatVersion = 1
+export const collectionFormatVersion = 1
 
 /** How long after its last fence a record must be kept, in milliseconds of the clock that fences begin at. */
 export const keptForMs = 3_600_001
-/** By how much longer it is kept, so that its date, which is indexed, need not change with every write. */
+/** By how much longer a record is kept, so that its indexed date need not change with every write. */
 export const keptLongerMs = 3_600_000
 
 /** The last instant a date can have. */
@@ -22,14 +21,14 @@ const neverMs = 8_640_000_000_000_000
 const never = new Date(neverMs)
 const always = new Date(0)
 
-/** The date, or the last there is: a later one would be stored as no date at all, and be taken for long ago. */
+/** The date, or the last there is: a later one would be stored as no date and count as long ago. */
 function dateAt(ms: number): Date {
   return ms <= neverMs ? new Date(ms) : never
 }
 
 /**
- * A claim, with the channel of the driver that looks after it. A grant in one command writes only what goes without a
- * question mark, and what the claim asks for: the rest is then as `decodeRecord` fills it in.
+ * A claim, with the channel of the driver that keeps it. A grant in one command writes only the required fields and what
+ * the claim asks for: `decodeRecord` fills in the rest.
  */
 export interface StoredClaim {
   readonly id: string
@@ -52,13 +51,13 @@ export interface StoredClaim {
   readonly leaving?: string | undefined
   /** JSON. */
   readonly after?: string | undefined
-  /** Nobody can be let in beside it, so that it can be renewed without a look at the queue. */
+  /** No other claim can be let in beside it, so it can be renewed without reading the queue. */
   readonly isAlone?: boolean | undefined
-  /** It is the only one, nothing else is remembered, and one command may renew it, release it, or take it for over. */
+  /** The only claim of a document that remembers nothing else: one command may renew, release or replace it. */
   readonly isSole?: boolean | undefined
 }
 
-/** News for another driver, told by the write that made it. */
+/** A notification for another driver, stored by the write that caused it. */
 export interface StoredNotification {
   readonly to: string
   readonly id: string
@@ -73,23 +72,23 @@ export interface StoredKey {
   /** The server's time of the last write, releases in one command apart. */
   readonly writtenAt?: Date | undefined
   readonly lastFence: number
-  /** How the last unclean end came about: JSON. */
+  /** How the last claim ended that was not released: JSON. */
   readonly ended?: string | undefined
-  /** Holders first, then waiters in their order. Empty: a release in one command left nobody, and nothing to remember. */
+  /** Holders first, then waiters in order. Empty: a release in one command left no claim and nothing to remember. */
   readonly claims?: readonly StoredClaim[] | undefined
-  /** Who was here when this key was taken in one command: one whose time was over, or nobody. */
+  /** The claim that had expired when this key was taken in one command, if there was one. */
   readonly previous?: readonly StoredClaim[] | undefined
   /** The last fence before that. */
   readonly previousFence?: number | undefined
-  /** From when on a newcomer may simply take the key, if `claims` is not empty before. */
+  /** From when on a new claim may take the key in one command. It may earlier if `claims` is empty. */
   readonly freeAt: Date
   readonly notifications?: readonly StoredNotification[] | undefined
-  /** When the TTL index may collect it: not before everything in it is over and its last fence cannot come again. */
+  /** When the TTL index may collect the document: once all claims are over and its last fence cannot come again. */
   readonly expiresAt: Date
 }
 
-/** What a read must give back. */
-export const readFields = {
+/** The fields that a read must give back. */
+export const projectedFields = {
   version: 1,
   revision: 1,
   writtenAt: 1,
@@ -102,9 +101,9 @@ export const readFields = {
 
 // ---- writing
 
-/** What was asked for. Written out: Node 20 takes many times as long to leave fields out, and none may be forgotten. */
-export function claimText(claim: Claim): string {
-  const asked: { readonly [Field in keyof Required<Omit<Claim, 'id' | 'key'>>]: Claim[Field] } = {
+/** The claim as it was asked for. Field by field: in Node 20 a rest pattern takes many times as long, and the type misses no field. */
+export function claimJson(claim: Claim): string {
+  const fields: { readonly [Field in keyof Required<Omit<Claim, 'id' | 'key'>>]: Claim[Field] } = {
     mode: claim.mode,
     limit: claim.limit,
     range: claim.range,
@@ -119,7 +118,7 @@ export function claimText(claim: Claim): string {
     detached: claim.detached,
     runner: claim.runner,
   }
-  return JSON.stringify(asked)
+  return JSON.stringify(fields)
 }
 
 export function encodeRecord(record: ClaimRecord, channel: string, isSole: boolean): StoredClaim {
@@ -127,7 +126,7 @@ export function encodeRecord(record: ClaimRecord, channel: string, isSole: boole
   return {
     id: claim.id,
     channel,
-    claim: claimText(claim),
+    claim: claimJson(claim),
     ttlMs: record.ttlMs,
     graceMs: claim.graceMs || undefined,
     maxHoldMs: claim.maxHoldMs,
@@ -147,19 +146,19 @@ export function encodeRecord(record: ClaimRecord, channel: string, isSole: boole
   }
 }
 
-/** Whether the document has one holder and nothing else that the rule would look at. */
+/** Whether the document has one holder and nothing else that the rule would read. */
 export function hasSole({ claims, ended, lastFence }: KeyDocument): boolean {
   const isOnly = claims.length === 1 && claims[0]?.state === 'held'
   return isOnly && ended === undefined && lastFence < Number.MAX_SAFE_INTEGER
 }
 
-/** From when on a newcomer may take the key in one command. */
+/** From when on a new claim may take the key in one command. */
 export function freeAt(document: KeyDocument): Date {
   const { claims, ended, lastFence } = document
   const [first] = claims
   if (first !== undefined && hasSole(document)) return dateAt(first.expiresAt + first.claim.graceMs)
   if (first !== undefined || lastFence >= Number.MAX_SAFE_INTEGER) return never
-  // While an unclean end is remembered, whoever comes may have to hear of it.
+  // While an unclean end is remembered, the next holder may have to learn of it.
   return ended === undefined ? always : dateAt(ended.until)
 }
 
@@ -176,10 +175,10 @@ export function encodeNotification({ record, status }: NotifiedClaim, to: string
 
 // ---- reading
 
-/** The document as the rule reads it. Where it makes no sense the claims are none at all: the rule's reader says so. */
-export function decodeDocument(key: string, stored: StoredKey): KeyDocument {
+/** The document as the rule reads it. A damaged one gets no list of claims: `decodeKey` then refuses it. */
+export function decodeMongodbDocument(key: string, stored: StoredKey): KeyDocument {
   const { version, lastFence } = stored
-  if (version !== formatVersion) return { version, lastFence, claims: [] }
+  if (version !== collectionFormatVersion) return { version, lastFence, claims: [] }
   try {
     return readable(key, stored)
   } catch {
@@ -202,13 +201,13 @@ function readable(key: string, stored: StoredKey): KeyDocument {
   }
   const over = decodeRecord(key, dead, stored.previousFence ?? lastFence - 1, 0)
   const after: Succession = { how: howEnded(over), fence: over.fence, runner: over.claim.runner }
-  // Nothing has been written since: the end was noticed when the first came.
+  // Nothing has been written since: the end was noticed when the first claim came.
   const until = first.acquiredAt + over.ttlMs
-  const told: Ended = { id: dead.id, how: after.how, fence: after.fence, runner: after.runner, until, told: true }
-  return { version, lastFence, ended: told, claims: [{ ...first, after }] }
+  const lastEnd: Ended = { id: dead.id, how: after.how, fence: after.fence, runner: after.runner, until, told: true }
+  return { version, lastFence, ended: lastEnd, claims: [{ ...first, after }] }
 }
 
-/** A claim out of the document. `lastFence` and `writtenAt` say what a grant in one command does not. */
+/** A claim out of the document. `lastFence` and `writtenAt` supply the fields that a grant in one command leaves out. */
 function decodeRecord(key: string, stored: StoredClaim, lastFence: number, writtenAt: number): ClaimRecord {
   const { id, ttlMs, after } = stored
   const asked = JSON.parse(stored.claim) as Omit<Claim, 'id' | 'key'>
@@ -229,7 +228,7 @@ function decodeRecord(key: string, stored: StoredClaim, lastFence: number, writt
   }
 }
 
-/** What news says; undefined: it makes no sense, and news is a hint. */
+/** The status of a stored notification; undefined: it cannot be read, and it is only a hint. */
 export function decodeStatus(text: unknown): ClaimStatus | undefined {
   try {
     return fromWireStatus(JSON.parse(String(text)))
@@ -238,9 +237,9 @@ export function decodeStatus(text: unknown): ClaimStatus | undefined {
   }
 }
 
-/** How the first holder of a document stands that one command has just written. */
+/** The status of the first holder of a document that one command has just written. */
 export function firstStatus(key: string, stored: StoredKey): ClaimStatus | undefined {
-  const { claims } = decodeDocument(key, stored) as Partial<KeyDocument>
+  const { claims } = decodeMongodbDocument(key, stored) as Partial<KeyDocument>
   const first = claims?.[0]
   if (first === undefined) return undefined
   const { fence, expiresAt, lastHeartbeat, leaving, after } = first

@@ -3,10 +3,10 @@
  *
  * One document a key. A claim on a key nobody wants, and the renewal and release of its holder, are one `findOneAndUpdate`
  * each, by the server's clock; all else is compare-and-swap around the rule of `admission.ts`. Every write is with a
- * majority before it is answered. News reaches other processes by a change stream, or else by looking.
+ * majority before it is answered. Other processes are notified by a change stream, or else poll.
  */
 import { randomBytes } from 'node:crypto'
-import { sendBySwapping } from '../document/document-swaps.ts'
+import { sendOnDocuments, type DocumentSender } from '../document/document-send.ts'
 import { timerMs, type Duration } from '../../core/time/duration.ts'
 import type {
   OnGap,
@@ -21,23 +21,20 @@ import type {
 import { systemEnvironment } from '../../core/time/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { fullSupport, leaseDefaults } from '../../core/contract/supports.ts'
-import { withinLimits } from '../../core/contract/limits.ts'
+import { Lifecycle } from '../kit/lifecycle.ts'
 import { Listeners } from '../kit/listeners.ts'
-import { SingleFlight } from '../../core/time/single-flight.ts'
 import { checkOptions, type OptionNames, withDefaults } from '../../core/contract/option-names.ts'
-import { sendTimeoutFor } from '../../core/contract/requests.ts'
 import type { MongoSource } from './client.ts'
 import type { ReadConcern } from './concerns.ts'
 import { dataAgeMs } from './data-age.ts'
-import { faultOf } from './faults.ts'
-import { collectGarbage, Store } from './store.ts'
-import { listPage } from './listing.ts'
-import { QueuePoller, type Pace } from './queue-poller.ts'
-import { NotificationStream } from './notification-stream.ts'
-import { OwnClaims } from './own-claims.ts'
-import type { Expression } from './quick.ts'
-import { Sending, type SendingSetup } from './sending.ts'
-import { urlOptions } from './url.ts'
+import { mongodbError } from './errors.ts'
+import { ensureTtlIndex, MongoStore } from './store.ts'
+import { mongodbPage } from './listing.ts'
+import { QueuePoller, type PollPace } from './queue-poller.ts'
+import { ChangeStreamListener } from './change-stream-listener.ts'
+import { ClaimRegister } from './claim-register.ts'
+import type { Expression } from './fast-path.ts'
+import { MongodbSend, type MongodbSendSetup, type Revision } from './send.ts'
 
 export type { MongoClientLike, MongoDatabase, MongoSource } from './client.ts'
 export type { ReadConcern } from './concerns.ts'
@@ -69,7 +66,7 @@ export interface MongodbOptions {
    */
   readonly heartbeat?: Duration | undefined
   /**
-   * The least pause between two looks at a key that is waited for, where changes cannot be watched.
+   * The least pause between two polls of a key that is waited for, where changes cannot be watched.
    *
    * @default '10ms'
    */
@@ -87,7 +84,7 @@ export interface MongodbOptions {
    */
   readonly adaptive?: boolean | undefined
   /**
-   * False: look instead of watching changes, and spare the connection.
+   * False: poll instead of watching changes, and spare the connection.
    *
    * @default true
    */
@@ -152,30 +149,31 @@ class MongodbDriver implements LockDriver {
   warnings: readonly string[] = []
   readonly #source: MongoSource
   readonly #options: MongodbOptions
-  readonly #pace: Pace
+  readonly #pace: PollPace
   readonly #timeoutMs: number
-  /** Our name on every claim we look after. */
+  /** Names this driver on every claim that it keeps. */
   readonly #channel = randomBytes(9).toString('base64url')
-  readonly #environment = systemEnvironment()
-  readonly #claims = new OwnClaims()
+  readonly #claims = new ClaimRegister()
   readonly #listeners = new Listeners()
-  readonly #opening = new SingleFlight(() => this.#open())
-  readonly #setup: SendingSetup
-  #store: Store | undefined
-  #lookout: QueuePoller | undefined
-  #stream: NotificationStream | undefined
-  #tidying: Promise<void> | undefined
-  #closed = false
+  readonly #lifecycle = new Lifecycle<MongoStore>(
+    'This MongoDB store',
+    () => this.#open(),
+    (store) => store.close(),
+  )
+  readonly #sender: DocumentSender<MongoStore, Revision>
+  #poller: QueuePoller | undefined
+  #stream: ChangeStreamListener | undefined
+  #indexing: Promise<void> | undefined
 
   constructor(source: MongoSource, options: MongodbOptions) {
-    const fromUrl = typeof source === 'string' ? urlOptions(source) : undefined
+    const fromUrl = typeof source === 'string' ? mongodbParameters(source) : undefined
     this.#source = fromUrl?.url ?? source
     this.#options = withDefaults<MongodbOptions>(fromUrl?.options ?? {}, options)
     this.#timeoutMs = timerMs(options.timeout ?? defaults.timeout, 'timeout')
     this.#pace = paceOf(options)
     this.supports = { ...fullSupport, ...leaseDefaults(options) }
     let revisions = 0
-    this.#setup = {
+    const setup: MongodbSendSetup = {
       channel: this.#channel,
       clock: () => this.#clock(),
       newRevision: () => `${this.#channel}${(revisions += 1)}`,
@@ -183,38 +181,33 @@ class MongodbDriver implements LockDriver {
       isOwn: (key, id) => this.#claims.has(key, id),
       isContended: (key) => this.#claims.waitsFor(key),
       mayWithdraw: (key, id) => this.#claims.isSafe(key, id, this.#ownTime()),
+      timeoutMs: this.#timeoutMs,
+      ownTime: () => this.#ownTime(),
+      settled: (requests, statuses, sentAt) => this.#settled(requests, statuses, sentAt),
+    }
+    this.#sender = {
+      supports: this.supports,
+      lifecycle: this.#lifecycle,
+      environment: systemEnvironment(),
+      begin: (store, sent) => new MongodbSend(setup, store, sent),
+      errorOf: mongodbError,
     }
   }
 
   async open(): Promise<void> {
-    await this.#opened()
+    await this.#lifecycle.opened()
   }
 
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
-  }
-
-  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
-    const store = this.#store ?? (await this.#opened())
-    this.#refuseIfClosed()
-    const sentAt = this.#ownTime()
-    const sending = new Sending(
-      this.#setup,
-      store,
-      requests,
-      performance.now() + sendTimeoutFor(requests, this.#timeoutMs),
-    )
-    const statuses = await sendBySwapping(sending, requests, this.#environment)
-    this.#keepTrack(requests, statuses, sentAt)
-    return statuses
+    return sendOnDocuments(this.#sender, requests)
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
-    const store = await this.#opened()
+    const store = await this.#lifecycle.opened()
     try {
-      return await listPage(store, this.#clock(), query, this.#timeoutMs)
+      return await mongodbPage(store, this.#clock(), query, this.#timeoutMs)
     } catch (error) {
-      throw faultOf(error)
+      throw mongodbError(error)
     }
   }
 
@@ -223,62 +216,49 @@ class MongodbDriver implements LockDriver {
   }
 
   async dataAgeMs(): Promise<number> {
-    const store = await this.#opened()
+    const store = await this.#lifecycle.opened()
     try {
       return await dataAgeMs(store, this.#clock(), this.#timeoutMs)
     } catch (error) {
-      throw faultOf(error)
+      throw mongodbError(error)
     }
   }
 
   async close(): Promise<void> {
-    this.#closed = true
+    const store = this.#lifecycle.shut()
     this.#listeners.clear()
     this.#claims.clear()
-    // Whoever was opening meanwhile finds the driver closed, and lets go of what it opened.
-    await this.#opening.settled()
-    const store = this.#store
-    this.#store = undefined
-    await Promise.all([this.#lookout?.close(), this.#stream?.close(), this.#tidying])
+    // An attempt to open that is under way finds the driver shut, and closes what it opened.
+    await this.#lifecycle.settled()
+    await Promise.all([this.#poller?.close(), this.#stream?.close(), this.#indexing])
     await store?.close()
   }
 
-  // ---- the way to the collection
-
-  async #opened(): Promise<Store> {
-    this.#refuseIfClosed()
-    if (this.#store !== undefined) return this.#store
-    return this.#opening.opened()
-  }
-
-  async #open(): Promise<Store> {
+  async #open(): Promise<MongoStore> {
     const { collection = defaults.collection, database, readConcern, changeStream } = this.#options
-    const store = await Store.open(this.#source, { collection, database, readConcern }, this.#timeoutMs)
-    if (this.#closed) {
-      await store.close()
-      this.#refuseIfClosed()
-    }
-    // Not waited for: a lock needs no tidy collection.
-    this.#tidying = collectGarbage(store, this.#timeoutMs)
-    const lookout = new QueuePoller({
+    const store = await MongoStore.open(this.#source, { collection, database, readConcern }, this.#timeoutMs)
+    if (this.#lifecycle.isShut) return store
+    // Not waited for: a lock needs no index.
+    this.#indexing = ensureTtlIndex(store, this.#timeoutMs)
+    const poller = new QueuePoller({
       store,
       channel: this.#channel,
       claims: this.#claims,
       pace: this.#pace,
-      isDeaf: () => this.#isDeaf,
-      ask: (key, id) => this.#listeners.notify(key, id, 'poll'),
+      mustPoll: () => this.#mustPoll,
+      poll: (key, id) => this.#listeners.notify(key, id, 'poll'),
     })
-    this.#lookout = lookout
+    this.#poller = poller
     if (store.watchable && changeStream !== false) {
-      this.#stream = new NotificationStream({
+      this.#stream = new ChangeStreamListener({
         store,
         channel: this.#channel,
         onNotification: (key, id, status) => this.#listeners.notify(key, id, status),
-        began: () => lookout.lookAround(),
+        // No gap: one read of all keys finds the claims that changed, where each poll of a waiter is a majority write.
+        onStart: () => poller.pollAll(),
       })
     }
     if (store.isRouted) this.warnings = [routedClocks]
-    this.#store = store
     return store
   }
 
@@ -288,38 +268,43 @@ class MongodbDriver implements LockDriver {
     return clockForTests === undefined ? '$$NOW' : { $literal: new Date(clockForTests()) }
   }
 
-  /** Our own time, for how long ago something was. */
+  /** The clock of this process, for how long ago something was. */
   #ownTime(): number {
     return this.#options.clockForTests?.() ?? performance.now()
   }
 
-  // ---- news
+  // ---- notifications
 
-  #keepTrack(requests: readonly Request[], statuses: readonly ClaimStatus[], sentAt: number): void {
-    if (this.#closed) return
+  #settled(requests: readonly Request[], statuses: readonly ClaimStatus[], sentAt: number): void {
+    if (this.#lifecycle.isShut) return
     const { keys, found } = this.#claims.note(requests, statuses, sentAt)
-    // Who found out by asking may not have heard all: news is for hearing, and a nudge costs little.
-    if (found.length > 0 && this.#isDeaf) {
+    // An owner that learnt of a change by asking may not know all of it: a poll of its claim costs little.
+    if (found.length > 0 && this.#mustPoll) {
       queueMicrotask(() => found.forEach(({ key, id }) => this.#listeners.notify(key, id, 'poll')))
     }
     if (keys.length === 0) return
     this.#stream?.start()
-    this.#lookout?.watch(keys)
+    this.#poller?.watch(keys)
   }
 
-  /** Whether news does not come by itself. */
-  get #isDeaf(): boolean {
-    return this.#stream?.hears !== true
-  }
-
-  #refuseIfClosed(): void {
-    if (this.#closed) throw new LeaseholdError('CLOSED', 'This MongoDB store has been closed.')
+  /** Whether no notification would arrive by the change stream. */
+  get #mustPoll(): boolean {
+    return this.#stream?.isLive !== true
   }
 }
 
-function paceOf({ waitMin, waitMax, adaptive = true }: MongodbOptions): Pace {
+function paceOf({ waitMin, waitMax, adaptive = true }: MongodbOptions): PollPace {
   const minMs = timerMs(waitMin ?? defaults.waitMin, 'waitMin')
   const maxMs = timerMs(waitMax ?? Math.max(defaults.waitMax, minMs), 'waitMax')
   if (minMs <= maxMs) return { minMs, maxMs, adaptive }
   throw new LeaseholdError('INVALID', `waitMin is ${minMs} ms, more than waitMax, ${maxMs} ms.`)
+}
+
+/** What a URL says to us beside what it says to the client, and the URL without it: by text, as several hosts make it no plain URL. @internal */
+export function mongodbParameters(url: string): { readonly url: string; readonly options: { collection?: string } } {
+  const [address = '', query] = url.split(/\?(.*)/s, 2)
+  const collection = new URLSearchParams(query).get('collection')
+  if (query === undefined || collection === null || collection === '') return { url, options: {} }
+  const rest = query.split('&').filter((parameter) => !parameter.startsWith('collection='))
+  return { url: rest.length === 0 ? address : `${address}?${rest.join('&')}`, options: { collection } }
 }

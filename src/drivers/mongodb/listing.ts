@@ -1,24 +1,29 @@
 import type { KeyPage, ListQuery } from '../../core/contract/driver.ts'
 import { listedKey } from '../document/key-document.ts'
-import { pageLimit } from '../kit/paging.ts'
-import { decodeDocument, readFields, type StoredKey } from './document.ts'
-import { isTooLarge } from './faults.ts'
-import type { Expression } from './quick.ts'
-import type { Store } from './store.ts'
+import { pageLimit, pageOfRows } from '../kit/paging.ts'
+import { decodeMongodbDocument, projectedFields, type StoredKey } from './document.ts'
+import { isTooLarge } from './errors.ts'
+import type { Expression } from './fast-path.ts'
+import type { MongoStore } from './store.ts'
 
 /** One page of keys with claims, in the order of their names: a shorter one where as many do not fit into an answer. */
-export async function listPage(store: Store, clock: Expression, query: ListQuery, timeoutMs: number): Promise<KeyPage> {
+export async function mongodbPage(
+  store: MongoStore,
+  clock: Expression,
+  query: ListQuery,
+  timeoutMs: number,
+): Promise<KeyPage> {
   const limit = pageLimit(query)
   try {
     return await readPage(store, clock, query, limit, timeoutMs)
   } catch (error) {
     if (!isTooLarge(error) || limit === 1) throw error
-    return listPage(store, clock, { ...query, limit: Math.ceil(limit / 2) }, timeoutMs)
+    return mongodbPage(store, clock, { ...query, limit: Math.ceil(limit / 2) }, timeoutMs)
   }
 }
 
 async function readPage(
-  store: Store,
+  store: MongoStore,
   clock: Expression,
   query: ListQuery,
   limit: number,
@@ -28,20 +33,20 @@ async function readPage(
     { $match: { ...namesOf(query), 'claims.0': { $exists: true } } },
     { $sort: { _id: 1 } },
     { $limit: limit + 1 },
-    { $project: readFields },
+    { $project: projectedFields },
     { $facet: { documents: [{ $match: {} }] } },
     { $set: { now: { $toLong: clock } } },
   ]
   const [page] = (await store.read(pipeline, timeoutMs)) as { documents: StoredKey[]; now: number | Date }[]
-  const documents = page?.documents ?? []
-  const shown = documents.slice(0, limit)
-  const keys = shown.flatMap((stored) => {
-    const { _id: key } = stored
-    return listedKey(key, decodeDocument(key, stored), query) ?? []
-  })
-  const now = Number(page?.now)
-  const { _id: next } = shown.at(-1) ?? {}
-  return documents.length > limit && next !== undefined ? { now, keys, next } : { now, keys }
+  return pageOfRows(
+    page?.documents ?? [],
+    { limit, now: Number(page?.now) },
+    ({ _id: key }) => key,
+    (stored) => {
+      const { _id: key } = stored
+      return listedKey(key, decodeMongodbDocument(key, stored), query)
+    },
+  )
 }
 
 function namesOf({ key, prefix, after }: ListQuery): { _id?: object } {

@@ -1,18 +1,18 @@
-/** The way to the collection: out of a URL, a client or a database, with what the server can do. */
-import { inTime } from '../../core/time/bounded.ts'
+/** The collection of the locks, out of a URL, a client or a database, and what its server can do. */
 import { LeaseholdError } from '../../core/errors.ts'
 import { loadFirst } from '../../core/machine/optional-package.ts'
-import type { MongoClientLike, MongoCollection, MongoDatabase, MongoSource, Stage } from './client.ts'
+import type { MongoClientLike, MongoCollection, MongoDatabase, MongoSource, PipelineStage } from './client.ts'
 import { refuseWeakConcerns, type ReadConcern, writeConcern } from './concerns.ts'
-import { faultOf, isAlone, TimedOut } from './faults.ts'
+import { withTimeout } from '../kit/call-timeout.ts'
+import { isAlone, mongodbError, noAnswerInTime } from './errors.ts'
 
-export interface StoreOptions {
+export interface MongoStoreOptions {
   readonly database?: string | undefined
   readonly collection: string
   readonly readConcern?: ReadConcern | undefined
 }
 
-/** Numbers come as numbers and what is undefined is left out, whatever the client was told otherwise. */
+/** Numbers come as numbers and undefined fields are left out, whatever options the client has. */
 const collectionOptions = {
   promoteValues: true,
   promoteLongs: true,
@@ -30,10 +30,10 @@ const closeMs = 5000
 /** The wire version of MongoDB 4.4, the first that computes in projections. */
 const wireVersionMin = 9
 
-export class Store {
+export class MongoStore {
   readonly collection: MongoCollection
   readonly database: MongoDatabase
-  /** Whether changes can be watched: the server is one of a set, or stands for a cluster. */
+  /** Whether changes can be watched: the server is of a replica set, or routes to a cluster. */
   readonly watchable: boolean
   /** Commands go through a router, which stamps them with its own clock. */
   readonly isRouted: boolean
@@ -45,7 +45,7 @@ export class Store {
 
   private constructor(setup: {
     readonly database: MongoDatabase
-    readonly options: StoreOptions
+    readonly options: MongoStoreOptions
     readonly client: MongoClientLike | undefined
     readonly of: object | string
     readonly watchable: boolean
@@ -62,35 +62,35 @@ export class Store {
     this.#readConcern = setup.watchable ? (options.readConcern ?? 'linearizable') : 'majority'
   }
 
-  /** Connects, and refuses what would not be safe. A client made here is closed again if that fails. */
-  static async open(source: MongoSource, options: StoreOptions, timeoutMs: number): Promise<Store> {
+  /** Connects, and refuses a database that would not be safe. A client made here is closed again if that fails. */
+  static async open(source: MongoSource, options: MongoStoreOptions, timeoutMs: number): Promise<MongoStore> {
     const client = typeof source === 'string' ? await clientFor(source, timeoutMs) : undefined
     try {
       const database = databaseOf(client ?? source, options.database)
       refuseWeakConcerns(database, options.readConcern)
-      const asked = database.command({ hello: 1 }, { timeoutMS: timeoutMs, readPreference: 'primary' })
-      // A client that is not connected yet looks for its servers for as long as it likes.
-      const hello = (await inTime(timeoutMs, asked, () => new TimedOut())) as Hello
+      const answer = database.command({ hello: 1 }, { timeoutMS: timeoutMs, readPreference: 'primary' })
+      // A client that is not connected yet selects a server for as long as its own options say.
+      const hello = (await withTimeout(answer, timeoutMs, noAnswerInTime)) as Hello
       if ((hello.maxWireVersion ?? 0) < wireVersionMin) {
         throw new LeaseholdError('UNSUPPORTED', 'This server is older than MongoDB 4.4. Update it.')
       }
       const isRouted = hello.msg === 'isdbgrid'
       const watchable = hello.setName !== undefined || isRouted
-      return new Store({ database, options, client, of: clientOf(source), watchable, isRouted })
+      return new MongoStore({ database, options, client, of: clientOf(source), watchable, isRouted })
     } catch (error) {
       await client?.close().catch(() => {})
-      throw faultOf(error)
+      throw mongodbError(error)
     }
   }
 
-  /** What an aggregation over the collection gives, seen by a majority. */
-  async read(pipeline: Stage[], timeoutMs: number): Promise<object[]> {
+  /** The result of an aggregation over the collection, as a majority has it. */
+  async read(pipeline: PipelineStage[], timeoutMs: number): Promise<object[]> {
     const options = { timeoutMS: timeoutMs, readPreference: 'primary' }
     try {
       return await this.collection.aggregate(pipeline, { ...options, readConcern: this.#readConcern }).toArray()
     } catch (error) {
       if (!isAlone(error)) throw error
-      // It was one of a set and is no longer.
+      // The server was of a replica set and is no longer.
       this.#readConcern = 'majority'
       return this.collection.aggregate(pipeline, { ...options, readConcern: this.#readConcern }).toArray()
     }
@@ -118,10 +118,10 @@ export class Store {
     return Number.isNaN(second) ? undefined : (second + 1) * 1000
   }
 
-  /** Lets go of the client, if it was made here. One that still wants a word with a silent server is left to itself. */
+  /** Closes the client if it was made here. A client that waits for a silent server is not waited for. */
   async close(): Promise<void> {
     if (this.#client === undefined) return
-    await inTime(closeMs, this.#client.close(), () => new TimedOut()).catch(() => {})
+    await withTimeout(this.#client.close(), closeMs, noAnswerInTime).catch(() => {})
   }
 }
 
@@ -141,7 +141,7 @@ function databaseOf(source: MongoSource | MongoClientLike, name: string | undefi
   return (source as MongoClientLike).db(name)
 }
 
-/** A client makes a new database at every call: what it is known by is the client. */
+/** A client makes a new `Db` at every call, so the client identifies the source. */
 function clientOf(source: MongoSource): object | string {
   const { client } = source as { readonly client?: object }
   return client ?? source
@@ -152,7 +152,7 @@ async function clientFor(url: string, timeoutMs: number): Promise<MongoClientLik
   const { MongoClient } = module as { MongoClient: new (url: string, options: object) => MongoClientLike }
   try {
     const options = { appName: 'leasehold', serverSelectionTimeoutMS: timeoutMs }
-    // What the URL says counts.
+    // The URL overrides our defaults.
     const unsaid = Object.entries(options).filter(([name]) => !url.toLowerCase().includes(`${name.toLowerCase()}=`))
     return new MongoClient(url, Object.fromEntries(unsaid))
   } catch (error) {
@@ -165,10 +165,10 @@ const byClient = new WeakMap<object, Set<string>>()
 const byUrl = new Map<string, Set<string>>()
 
 /**
- * Has the server collect records that are no longer of use. Once a process and collection; a failure only means that
- * nothing is collected, and whoever opens the collection next tries again.
+ * Makes the TTL index by which the server collects records that are no longer of use, once for each process and collection. A
+ * failure only means that nothing is collected; the next driver that opens the collection tries again.
  */
-export async function collectGarbage(store: Store, timeoutMs: number): Promise<void> {
+export async function ensureTtlIndex(store: MongoStore, timeoutMs: number): Promise<void> {
   const { of, name } = store.identity
   const done = doneFor(of)
   if (done.has(name)) return

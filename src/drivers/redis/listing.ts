@@ -11,7 +11,7 @@ import { isSlotMigrating } from './errors.ts'
 import { hashTagOf } from './hash-tags.ts'
 import type { RedisKeyspace } from './keyspace.ts'
 import type { RedisTransport, RedisServer } from './transport.ts'
-import { listScript, run } from './script.ts'
+import { listScript, runScript } from './script.ts'
 import { foreignRecord } from './decoding.ts'
 
 /** Where a page ended: the server, its cursor, and the names found but not shown yet. */
@@ -186,7 +186,7 @@ async function readGroup(lister: Lister, names: readonly string[]): Promise<Keys
 
 async function readCall({ transport, keyspace, clock, stepMs }: Lister, names: readonly string[]): Promise<KeysRead> {
   const values = [String(keyspace.tagEnd), '', clock === undefined ? '' : String(clock()), '0']
-  const answer = (await run(transport, listScript, names, values, stepMs)) as [string, ...(string[][] | string)[]]
+  const answer = (await runScript(transport, listScript, names, values, stepMs)) as [string, ...(string[][] | string)[]]
   const [time, ...answers] = answer
   const keys = answers.map((claims, index) => {
     const key = keyspace.keyOf(names[index] as string)

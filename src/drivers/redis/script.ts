@@ -102,7 +102,7 @@ function withConstants(text: string): string {
 }
 
 /** Runs a script by its hash. A server that does not know the script (new, flushed, restarted) is sent the text. */
-export function run(
+export function runScript(
   transport: RedisTransport,
   { sha, text }: Script,
   keys: readonly string[],
@@ -127,7 +127,8 @@ export async function readDataAge(
   withinMs: number,
 ): Promise<number> {
   const tags = transport.cluster ? hashTags.keys() : [0]
-  const read = (tag: number): Promise<unknown> => run(transport, dataAgeScript, [keyspace.birthOf(tag)], [], withinMs)
+  const read = (tag: number): Promise<unknown> =>
+    runScript(transport, dataAgeScript, [keyspace.birthOf(tag)], [], withinMs)
   const answers = await Promise.all(Array.from(tags, read))
   const ageMs = Math.min(...answers.map(Number))
   if (ageMs >= 0) return ageMs

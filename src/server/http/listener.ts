@@ -233,7 +233,7 @@ function unusable(why: string, cause?: unknown): LeaseholdError {
 }
 
 /** Answers what Node could not even read, or what was too slow with its head. */
-export class ClientFaults {
+class ClientFaults {
   /** Calls that have no whole answer yet, by their connection. */
   readonly #unanswered = new WeakMap<Duplex, Set<IncomingMessage>>()
 
@@ -276,7 +276,7 @@ const pieceBytes = 65_536
  * Writes an answer whose head has been written, and cuts it off when nothing of it is read for so long: it would stay in
  * memory for as long as its connection, and no limit counts it any more.
  */
-export function writeAnswer(response: ServerResponse, body: string, readWithinMs: number): void {
+function writeAnswer(response: ServerResponse, body: string, readWithinMs: number): void {
   response.setTimeout(readWithinMs, () => void response.destroy())
   if (body.length * 3 <= pieceBytes) response.end(body)
   // Each piece that is taken starts the time anew: slow is not gone.

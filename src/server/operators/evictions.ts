@@ -3,7 +3,7 @@ import type { Environment } from '../../core/time/environment.ts'
 import { controlCharacters, describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import type { AuditEntry } from '../../dashboard/documents.ts'
 import type { Principal } from '../contract/call.ts'
-import { checked, object, refined, text, whole } from '../../core/wire/schema.ts'
+import { checked, object, refined, string, integer } from '../../core/wire/schema.ts'
 import { requestBounds } from '../../core/contract/bounds.ts'
 import type { StoreAccess } from '../store/store-facade.ts'
 import { checkEvictable } from '../store/store-description.ts'
@@ -23,11 +23,11 @@ const { keyBytesMax, reasonBytesMax, positive } = requestBounds
 
 /** The body of `POST /v1/evictions`. */
 export const evictionBody = object<Eviction>({
-  key: refined(text(keyBytesMax), (key) =>
+  key: refined(string(keyBytesMax), (key) =>
     splitStoreKey(key) === undefined ? 'must begin with a namespace, as GET /v1/locks has it' : undefined,
   ),
-  reason: refined(text(reasonBytesMax), reasonFault),
-  fence: whole(positive),
+  reason: refined(string(reasonBytesMax), reasonFault),
+  fence: integer(positive),
 })
 
 function reasonFault(given: string): string | undefined {

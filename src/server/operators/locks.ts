@@ -9,7 +9,7 @@ import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { LeaseholdError } from '../../core/errors.ts'
 import { forbidden } from '../contract/http-error.ts'
 import { readQuery } from '../contract/query.ts'
-import { anyText, choice, optional, text, whole, type Described, type Schema } from '../../core/wire/schema.ts'
+import { anyText, choice, optional, string, integer, type Described, type Schema } from '../../core/wire/schema.ts'
 
 /** Reads of the store for one page: where a filter matches little, the page is short rather than late. */
 const readsMax = 10
@@ -127,7 +127,7 @@ export class Cursors {
 }
 
 const limitDefault = 100
-const filterText = optional(text(512))
+const filterText = optional(string(512))
 
 /** The query of `GET /v1/cycles`. */
 export const namespaceQuery = { namespace: filterText }
@@ -135,11 +135,11 @@ export const namespaceQuery = { namespace: filterText }
 /** The query of `GET /v1/locks`. */
 export const locksQuery = {
   ...namespaceQuery,
-  prefix: optional(described(text(512), 'What the name begins with.')),
-  name: optional(described(text(512), 'What is in the name, in capitals or not.')),
+  prefix: optional(described(string(512), 'What the name begins with.')),
+  name: optional(described(string(512), 'What is in the name, in capitals or not.')),
   state: optional(choice('held', 'waited-for', 'expired', 'leaving')),
   after: optional(described(anyText, 'What the page before gave as next.')),
-  limit: optional(whole({ least: 1, most: 1000 })),
+  limit: optional(integer({ least: 1, most: 1000 })),
 }
 
 /** Which locks to show. */

@@ -4,17 +4,17 @@ import { json, type Call, type Route } from '../contract/call.ts'
 import { invalid } from '../contract/http-error.ts'
 import { requestBounds } from '../../core/contract/bounds.ts'
 import { checkListing } from '../auth/rights.ts'
-import { anyText, optional, text, whole } from '../../core/wire/schema.ts'
+import { anyText, optional, string, integer } from '../../core/wire/schema.ts'
 import { readQuery } from '../contract/query.ts'
 import type { StoreAccess } from '../store/store-facade.ts'
 
 /** Some stores have no NUL character, and would fail: it is refused in any text. */
 const query = {
-  key: optional(text(requestBounds.keyBytesMax, 0)),
-  prefix: optional(text(requestBounds.keyBytesMax, 0)),
+  key: optional(string(requestBounds.keyBytesMax, 0)),
+  prefix: optional(string(requestBounds.keyBytesMax, 0)),
   // A store's own position may be longer than a key: the length of the URL bounds it.
   after: optional(anyText),
-  limit: optional(whole({ least: 1, most: 1000 })),
+  limit: optional(integer({ least: 1, most: 1000 })),
 }
 
 /** `GET /v1/keys`: what `list` of a driver is in a process, but for the ids. */

@@ -58,7 +58,7 @@ export class Sessions {
     else if (session !== undefined) this.sending(session, request)
   }
 
-  /** Passes news on to whoever sent the claim last, if it listens. */
+  /** Passes a notification on to the session that sent the claim last, if it has a stream. */
   notify(key: string, id: string, notification: Notification): void {
     const place = placeOf({ key, id })
     const entry = this.#entries.get(place)

@@ -151,7 +151,7 @@ export class StoreFacade implements StoreAccess {
 /** A store that is gone fails every call: the log is for people. */
 const everyMs = 60_000
 
-/** Logs that the store fails: at once, and then once a minute with how often it has failed since. */
+/** Logs that the store fails: at once, and then once a minute with how often it has failed since. @internal */
 export class FaultLog {
   readonly #logger: Logger | undefined
   readonly #environment: Pick<Environment, 'now'>

@@ -1,7 +1,7 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import type { World } from './world.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
-import type { DocumentStore } from '../../drivers/document/document-driver.ts'
+import type { DocumentStore } from '../../drivers/document/driver.ts'
 import type { LockDriver, ClaimStatus } from '../../core/contract/driver.ts'
 
 /** What may become of anything on its way. @internal */
@@ -142,7 +142,7 @@ export function documentsOverNetwork<Revision>(
       if (store.fast === undefined) return requests.map(() => undefined)
       return (await line.ask(() => store.fast?.(requests))) ?? requests.map(() => unanswered)
     },
-    takesNote: (key, change) => store.takesNote?.(key, change) ?? false,
+    absorbs: (key, change) => store.absorbs?.(key, change) ?? false,
     notify: (notifications) => store.notify?.(notifications),
   }
 }

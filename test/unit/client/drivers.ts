@@ -1,4 +1,4 @@
-import { documentDriver } from '../../../src/drivers/document/document-driver.ts'
+import { documentDriver } from '../../../src/drivers/document/driver.ts'
 import type { LockDriver } from '../../../src/core/contract/driver.ts'
 import type { Environment } from '../../../src/core/time/environment.ts'
 import { documentsOverNetwork, overNetwork, type NetworkLink } from '../../../src/testing/simulation/network.ts'

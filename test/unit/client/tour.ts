@@ -1,5 +1,5 @@
 import { openLocks } from '../../../src/api/create-locks.ts'
-import { documentDriver } from '../../../src/drivers/document/document-driver.ts'
+import { documentDriver } from '../../../src/drivers/document/driver.ts'
 import type { LockDriver } from '../../../src/core/contract/driver.ts'
 import { memory } from '../../../src/drivers/memory/driver.ts'
 import { checkHistory, type HistoryEvent, type HistoryReport } from '../../../src/testing/index.ts'

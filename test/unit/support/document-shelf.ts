@@ -1,4 +1,4 @@
-import type { DocumentStore, Loaded, Swap } from '../../../src/drivers/document/document-driver.ts'
+import type { DocumentStore, Loaded, Swap } from '../../../src/drivers/document/driver.ts'
 import type { OnNotification, Supports } from '../../../src/core/contract/driver.ts'
 import type { KeyDocument } from '../../../src/drivers/document/key-document.ts'
 import { memory } from '../../../src/drivers/memory/driver.ts'

@@ -1,64 +1,75 @@
-/** One `send`: first one command a key that settles what is simple (`quick.ts`), then compare-and-swap for what is not. */
+/** One `send`: first one command a key that settles what is simple (`fast-path.ts`), then compare-and-swap for what is not. */
 import type { NotifiedClaim } from '../../core/rule/admission.ts'
-import { keyOf } from '../../core/contract/requests.ts'
-import type { DocumentSwapper, Loaded, Swap } from '../document/document-swaps.ts'
+import { claimIdOf, keyOf, sendTimeoutFor } from '../../core/contract/requests.ts'
+import type { DocumentSend } from '../document/document-send.ts'
+import type { Loaded, Swap } from '../document/document-swaps.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import { writeConcern } from './concerns.ts'
 import {
-  decodeDocument,
+  decodeMongodbDocument,
   encodeNotification,
   encodeRecord,
   firstStatus,
   forgetAt,
-  formatVersion,
+  collectionFormatVersion,
   freeAt,
   hasSole,
-  readFields,
+  projectedFields,
   type StoredClaim,
   type StoredKey,
 } from './document.ts'
-import { faultOf, isDuplicate, isRefused, isTooLarge, TimedOut } from './faults.ts'
-import { quickCommand, type Expression } from './quick.ts'
-import type { Store } from './store.ts'
+import { mongodbError, isDuplicate, isMongodbRefusal, isTooLarge, noAnswerInTime } from './errors.ts'
+import { fastCommand, type Expression } from './fast-path.ts'
+import type { MongoStore } from './store.ts'
+import { CallTimedOut } from '../kit/call-timeout.ts'
 
-/** Which document was read, and who looks after the claims in it. */
+/** The document that was read, and the channels of the drivers that keep its claims. */
 export interface Revision {
   /** Undefined: there was no document. */
   readonly revision: string | undefined
-  /** The claim that may leave without a new revision. */
+  /** The only holder, which one command may release without a new revision. */
   readonly sole: string | undefined
   readonly channels: ReadonlyMap<string, string>
 }
 
-/** What is the same for every send of a driver. */
-export interface SendingSetup {
+/** The part that all sends of a driver share. */
+export interface MongodbSendSetup {
   readonly channel: string
   readonly clock: () => Expression
-  /** Never the same twice, whoever asks. */
+  /** Never the same twice, of any driver. */
   readonly newRevision: () => string
   readonly notify: (key: string, id: string, status: ClaimStatus) => void
   readonly isOwn: (key: string, id: string) => boolean
-  /** Whether claims of ours are known to wait there. */
+  /** Whether a claim of ours waits for the key. */
   readonly isContended: (key: string) => boolean
-  /** Whether a claim of ours holds, with time to spare, and came after nobody who must be remembered. */
+  /** Whether a claim of ours holds, with time to spare, and succeeded no claim that must be remembered. */
   readonly mayWithdraw: (key: string, id: string) => boolean
+  /** How long one send may take. */
+  readonly timeoutMs: number
+  /** The clock of this process. */
+  readonly ownTime: () => number
+  /** Takes in the answers to requests that were sent at a time of this process's clock. */
+  readonly settled: (requests: readonly Request[], statuses: readonly ClaimStatus[], sentAt: number) => void
 }
 
-export class Sending implements DocumentSwapper<Revision> {
-  readonly #setup: SendingSetup
-  readonly #store: Store
+export class MongodbSend implements DocumentSend<Revision> {
+  readonly #setup: MongodbSendSetup
+  readonly #store: MongoStore
   readonly #requests: readonly Request[]
-  /** On this process's clock: nothing is waited for any longer. */
+  /** When this send gives up, on the clock of this process. */
   readonly #deadline: number
-  /** The claims this send is about: whoever sends for a claim looks after it. */
+  /** The claims of this send: the driver that sends for a claim keeps it. */
   #ids: ReadonlySet<string> | undefined
+  /** When this send began, as `ownTime` of its setup counts. */
+  readonly #sentAt: number
   #now = 0
 
-  constructor(setup: SendingSetup, store: Store, requests: readonly Request[], deadline: number) {
+  constructor(setup: MongodbSendSetup, store: MongoStore, requests: readonly Request[]) {
     this.#setup = setup
     this.#store = store
     this.#requests = requests
-    this.#deadline = deadline
+    this.#sentAt = setup.ownTime()
+    this.#deadline = performance.now() + sendTimeoutFor(requests, setup.timeoutMs)
   }
 
   // ---- in one command
@@ -70,17 +81,17 @@ export class Sending implements DocumentSwapper<Revision> {
     for (const request of requests) times.set(keyOf(request), (times.get(keyOf(request)) ?? 0) + 1)
     // Several requests of one key must be carried out in their order.
     const isSingle = (request: Request): boolean => times.get(keyOf(request)) === 1
-    return Promise.all(requests.map(async (one) => (isSingle(one) ? this.#settle(one) : undefined)))
+    return Promise.all(requests.map(async (request) => (isSingle(request) ? this.#settle(request) : undefined)))
   }
 
   async #settle(request: Request): Promise<ClaimStatus | undefined> {
     const { channel, clock, newRevision, isContended, mayWithdraw } = this.#setup
     const key = keyOf(request)
-    // Where claims of ours wait the rule must look at the queue anyway.
+    // If a claim of ours waits for the key, the rule must read the queue anyway.
     if (isContended(key)) return undefined
     if (request.op === 'release' && !mayWithdraw(key, request.id)) return undefined
     const revision = newRevision()
-    const command = quickCommand(request, { revision, channel, clock: clock() })
+    const command = fastCommand(request, { revision, channel, clock: clock() })
     if (command === undefined) return undefined
     const { filter, update } = command
     try {
@@ -92,7 +103,7 @@ export class Sending implements DocumentSwapper<Revision> {
       const options = { writeConcern, timeoutMS, upsert: request.op === 'claim', returnDocument: 'after' }
       const stored = (await this.#store.collection.findOneAndUpdate(filter, update, options)) as StoredKey | null
       if (stored?.revision !== revision) return undefined
-      // A damaged record: the rule's reader says so.
+      // A damaged record, which the rule's reader refuses.
       if (!Number.isSafeInteger(stored.lastFence)) return undefined
       if (request.op !== 'claim' || (stored.previous?.length ?? 0) > 0) return firstStatus(key, stored)
       const { ttlMs, maxHoldMs = ttlMs } = request.claim
@@ -104,9 +115,9 @@ export class Sending implements DocumentSwapper<Revision> {
         after: undefined,
       }
     } catch (error) {
-      // Refused, nothing was changed: what is wrong is found out by reading.
-      if (isDuplicate(error) || isRefused(error)) return undefined
-      return { state: 'unknown', error: faultOf(error) }
+      // Refused, so nothing was changed: the read that follows finds out why.
+      if (isDuplicate(error) || isMongodbRefusal(error)) return undefined
+      return { state: 'unknown', error: mongodbError(error) }
     }
   }
 
@@ -117,7 +128,7 @@ export class Sending implements DocumentSwapper<Revision> {
     try {
       const { documents, now } = await this.#read(keys)
       const byKey = new Map(documents.map(keyed))
-      // A document that is damaged says nothing of the time.
+      // A damaged document says nothing of the time.
       const written = documents.map(({ writtenAt }) => Number(writtenAt ?? 0)).filter(Number.isFinite)
       this.#now = timeOf(now, Math.max(0, ...written), startedAt)
       const loaded = keys.map((key) => {
@@ -126,16 +137,16 @@ export class Sending implements DocumentSwapper<Revision> {
       })
       return { now: this.#now, wall: this.#now, loaded }
     } catch (error) {
-      throw faultOf(error)
+      throw mongodbError(error)
     }
   }
 
-  /** What is stored of the keys, and the server's time before any of it was read. */
+  /** The documents of the keys, and the server's time before they were read. */
   async #read(keys: readonly string[]): Promise<{ documents: readonly StoredKey[]; now: number }> {
     const pipeline = [
       { $match: { _id: { $in: keys } } },
-      { $project: readFields },
-      // One document comes out, whether or not any goes in: it has the time.
+      { $project: projectedFields },
+      // `$facet` gives one document even if none matched: it carries the time.
       { $facet: { documents: [{ $match: {} }] } },
       { $set: { now: { $toLong: this.#setup.clock() } } },
     ]
@@ -144,7 +155,7 @@ export class Sending implements DocumentSwapper<Revision> {
       return { documents: page?.documents ?? [], now: Number(page?.now) }
     } catch (error) {
       if (!isTooLarge(error) || keys.length === 1) throw error
-      // Each fits into one document, but not all of them together.
+      // Each document fits into an answer, but not all of them together.
       const half = Math.ceil(keys.length / 2)
       const { documents, now } = await this.#read(keys.slice(0, half))
       return { documents: [...documents, ...(await this.#read(keys.slice(half))).documents], now }
@@ -169,35 +180,35 @@ export class Sending implements DocumentSwapper<Revision> {
       const result = await collection.replaceOne({ _id: swap.key, ...unchanged }, { ...document }, options)
       return 'matchedCount' in result && result.matchedCount === 1 ? 'swapped' : 'conflict'
     } catch (error) {
-      return isDuplicate(error) ? 'conflict' : { unknown: faultOf(error) }
+      return isDuplicate(error) ? 'conflict' : { unknown: mongodbError(error) }
     }
   }
 
   #encode({ key, document, revision, notifications }: Swap<Revision>): StoredKey {
     const { channel, newRevision } = this.#setup
-    this.#ids ??= new Set(this.#requests.flatMap((request) => idOf(request) ?? []))
+    this.#ids ??= new Set(this.#requests.flatMap((request) => claimIdOf(request) ?? []))
     const ids = this.#ids
     const channelOf = (id: string): string => (ids.has(id) ? channel : (revision.channels.get(id) ?? ''))
-    const told = notifications
-      .map((one) => encodeNotification(one, channelOf(one.record.claim.id)))
+    const notified = notifications
+      .map((claim) => encodeNotification(claim, channelOf(claim.record.claim.id)))
       .filter(({ to }) => to !== channel && to !== '')
     const isSole = hasSole(document)
     const claims = document.claims.map((record) => encodeRecord(record, channelOf(record.claim.id), isSole))
     return {
       _id: key,
-      version: formatVersion,
+      version: collectionFormatVersion,
       revision: newRevision(),
       writtenAt: new Date(this.#now),
       lastFence: document.lastFence,
       ended: document.ended && JSON.stringify(document.ended),
       claims: claims.length > 0 ? claims : undefined,
-      notifications: told.length > 0 ? told : undefined,
+      notifications: notified.length > 0 ? notified : undefined,
       freeAt: freeAt(document),
       expiresAt: forgetAt(document),
     }
   }
 
-  /** Tells our own at once; others hear it from the document. */
+  /** Notifies claims of this driver at once; other drivers are notified by the document. */
   notify(notifications: readonly (NotifiedClaim & { readonly key: string })[]): void {
     const { notify, isOwn } = this.#setup
     for (const { key, record, status } of notifications) {
@@ -206,10 +217,14 @@ export class Sending implements DocumentSwapper<Revision> {
     }
   }
 
-  /** What is left of the time this send may take. Within it a paused server cannot keep a renewal waiting. */
+  settled(statuses: readonly ClaimStatus[] | undefined): void {
+    if (statuses !== undefined) this.#setup.settled(this.#requests, statuses, this.#sentAt)
+  }
+
+  /** What is left of the time of this send: a server that stands still must not keep a renewal waiting. */
   #leftMs(): number {
     const leftMs = Math.floor(this.#deadline - performance.now())
-    if (leftMs < 1) throw new TimedOut()
+    if (leftMs < 1) throw new CallTimedOut(noAnswerInTime())
     return leftMs
   }
 }
@@ -220,11 +235,6 @@ const nothingStored: Loaded<Revision> = {
   revision: { revision: undefined, sole: undefined, channels: new Map() },
 }
 
-function idOf(request: Request): string | undefined {
-  if (request.op === 'evict') return undefined
-  return request.op === 'claim' ? request.claim.id : request.id
-}
-
 function keyed(stored: StoredKey): [string, StoredKey] {
   const { _id: key } = stored
   return [key, stored]
@@ -233,16 +243,16 @@ function keyed(stored: StoredKey): [string, StoredKey] {
 function loadedFrom(stored: StoredKey): Loaded<Revision> {
   const { _id: key } = stored
   const claims = Array.isArray(stored.claims) ? (stored.claims as readonly (StoredClaim | null)[]) : []
-  // What is damaged is for the rule's reader to refuse.
+  // A damaged claim is left to the rule's reader to refuse.
   const channels = new Map(claims.flatMap((claim) => (claim === null ? [] : [[claim.id, claim.channel]])))
   const [first] = claims
   const sole = first?.isSole === true ? first.id : undefined
-  return { document: decodeDocument(key, stored), revision: { revision: stored.revision, sole, channels } }
+  return { document: decodeMongodbDocument(key, stored), revision: { revision: stored.revision, sole, channels } }
 }
 
 /**
- * The server's time of a reading. The server looks at its clock when a command begins: what was written while the command
- * waited is newer than that, and would look like the work of a clock set back.
+ * The server's time of a reading. The server reads its clock when a command begins: a document written while the command
+ * waited is newer than that, as if the clock had been set back.
  */
 function timeOf(now: number, writtenAt: number, startedAt: number): number {
   return Math.max(now, Math.min(writtenAt, now + Math.ceil(performance.now() - startedAt)))

@@ -1,19 +1,19 @@
 /**
- * What one command can settle by itself: a claim on a key nobody holds or waits for, and the renewal or release of the one
- * that holds it. Each does what the rule of `core/rule/admission.ts` would, where that is simple, and leaves the document as it
- * is everywhere else. The filter is the key alone: the server has a short way for that.
- * A document that is not there has nothing but its name.
+ * Requests that one command settles: a claim on a key that no claim holds or waits for, and the renewal or release of its only
+ * holder. Each does what the rule of `core/rule/admission.ts` would where that is simple, and leaves the document unchanged
+ * elsewhere. The filter is the key alone, as the server has a fast path for `_id`. In an upsert, a document that did not exist
+ * has only its `_id`.
  */
 import type { Claim, Request } from '../../core/contract/driver.ts'
-import type { Fields, Stage } from './client.ts'
-import { claimText, formatVersion, keptForMs, keptLongerMs, type StoredClaim } from './document.ts'
+import type { BsonFields, PipelineStage } from './client.ts'
+import { claimJson, collectionFormatVersion, keptForMs, keptLongerMs, type StoredClaim } from './document.ts'
 
 /** Part of a pipeline: what the server is to compute. */
 export type Expression = unknown
 
-/** Who writes, and by which clock. */
+/** The writing driver, and the clock to write by. */
 export interface Writer {
-  /** New for each write: the document that has it is the one this write made. */
+  /** New for each write: the document that has it was made by this write. */
   readonly revision: string
   readonly channel: string
   /** The server's time as a date. */
@@ -21,13 +21,13 @@ export interface Writer {
 }
 
 /** One command that carries a request out, or changes nothing. */
-export interface QuickCommand {
-  readonly filter: Fields
-  readonly update: Stage[] | Fields
+export interface FastCommand {
+  readonly filter: BsonFields
+  readonly update: PipelineStage[] | BsonFields
 }
 
-/** The command for a request; undefined if only the rule can tell. */
-export function quickCommand(request: Request, writer: Writer): QuickCommand | undefined {
+/** The command for a request; undefined: the rule must decide. */
+export function fastCommand(request: Request, writer: Writer): FastCommand | undefined {
   switch (request.op) {
     case 'claim':
       if (request.claim.replaces !== undefined || isEndless(request.claim)) return undefined
@@ -43,25 +43,25 @@ export function quickCommand(request: Request, writer: Writer): QuickCommand | u
   }
 }
 
-/** The longest that the server adds to its clock: what is longer could end past the last date there is. */
+/** The longest time that the server adds to its clock: a longer one could end past the last date there is. */
 const longestMs = 1e14
 const isEndless = ({ ttlMs, graceMs }: Claim): boolean => ttlMs > longestMs || graceMs > longestMs
 
-/** A name may begin with a dollar, which must be said not to mean anything. */
+/** A name that begins with a dollar would be read as a field. */
 const text = (value: string): Expression => (value.startsWith('$') ? { $literal: value } : value)
 const isMissing = (value: Expression): Expression => ({ $eq: [{ $type: value }, 'missing'] })
 
 // ---- claim
 
-function claimPipeline(claim: Claim, { revision, channel, clock }: Writer): Stage[] {
+function claimPipeline(claim: Claim, { revision, channel, clock }: Writer): PipelineStage[] {
   const { ttlMs, graceMs, maxHoldMs } = claim
   const leaseMs = maxHoldMs === undefined ? ttlMs : Math.min(ttlMs, maxHoldMs)
-  // Nobody is there, or nobody whose time is not over. A document that is damaged is for the rule to refuse.
+  // The key has no claim, or only an expired one. A damaged document is left to the rule to refuse.
   const isFree = {
     $and: [
-      { $eq: ['$version', formatVersion] },
+      { $eq: ['$version', collectionFormatVersion] },
       { $eq: [{ $type: '$freeAt' }, 'date'] },
-      // There is a next fence. What is no number counts as more than any.
+      // There is a next fence. BSON sorts what is no number above all numbers.
       { $lt: ['$lastFence', Number.MAX_SAFE_INTEGER] },
       { $or: [{ $eq: ['$claims', []] }, { $lte: ['$freeAt', clock] }] },
       // A late copy of a claim that has ended does not begin it anew.
@@ -72,20 +72,20 @@ function claimPipeline(claim: Claim, { revision, channel, clock }: Writer): Stag
   const stored: StoredClaim = {
     id: claim.id,
     channel,
-    claim: claimText(claim),
+    claim: claimJson(claim),
     ttlMs,
     graceMs: graceMs || undefined,
     maxHoldMs,
     isSole: true,
   }
   const changed = {
-    version: formatVersion,
+    version: collectionFormatVersion,
     revision,
     writtenAt: clock,
     // The last fence may be unknown, or come from an older copy that was restored: the clock is past every one minted before.
     lastFence: { $max: [{ $add: ['$lastFence', 1] }, { $multiply: [{ $toLong: clock }, 1000] }] },
     claims: { $literal: [stored] },
-    // If somebody is found here, its time is over.
+    // A claim that is found here has expired.
     previous: '$claims',
     previousFence: '$lastFence',
     freeAt: { $add: [clock, leaseMs + graceMs] },
@@ -94,7 +94,7 @@ function claimPipeline(claim: Claim, { revision, channel, clock }: Writer): Stag
   return [{ $replaceWith: { $cond: [mayHold, changed, '$$ROOT'] } }]
 }
 
-/** When the record may be collected: moved on only when it must be, since the date is indexed. */
+/** When the record may be collected: the date changes only when it must, since it is indexed. */
 function keptUntil(clock: Expression, forMs: number): Expression {
   const leastMs = forMs + keptForMs
   const enough = { $gt: ['$expiresAt', { $add: [clock, leastMs] }] }
@@ -103,14 +103,17 @@ function keptUntil(clock: Expression, forMs: number): Expression {
 
 // ---- renew
 
-function renewPipeline(request: Extract<Request, { op: 'renew' }>, { revision, channel, clock }: Writer): Stage[] {
+function renewPipeline(
+  request: Extract<Request, { op: 'renew' }>,
+  { revision, channel, clock }: Writer,
+): PipelineStage[] {
   const { ttlMs, detached } = request
   const id = text(request.id)
   const graceMs = { $ifNull: ['$$first.graceMs', 0] }
   const until = { $ifNull: ['$$first.expiresAt', { $subtract: ['$freeAt', graceMs] }] }
   const mayRenew = {
     $and: [
-      { $eq: ['$version', formatVersion] },
+      { $eq: ['$version', collectionFormatVersion] },
       { $eq: ['$$first.id', id] },
       { $ne: ['$$first.state', 'waiting'] },
       { $lt: [clock, until] },
@@ -118,9 +121,9 @@ function renewPipeline(request: Extract<Request, { op: 'renew' }>, { revision, c
       { $lte: [{ $subtract: [until, clock] }, '$$first.ttlMs'] },
       isMissing('$$first.leaving'),
       isMissing('$$first.maxHoldMs'),
-      // The end of the one before is remembered by the time of the last write.
+      // The end of the claim before is remembered by the time of the last write, which a renewal would change.
       { $not: [{ $gt: ['$previous', []] }] },
-      // Beside one that holds the whole key alone nobody can be let in, so the queue need not be looked at.
+      // Beside a holder of the whole key no claim can be let in, so the queue need not be read.
       { $or: ['$$first.isSole', '$$first.isAlone'] },
     ],
   }
@@ -136,14 +139,14 @@ function renewPipeline(request: Extract<Request, { op: 'renew' }>, { revision, c
     renewalCount: { $add: [{ $ifNull: ['$$first.renewalCount', 0] }, 1] },
     expiresAt: end,
   }
-  const others = { $slice: ['$claims', 1, { $max: [1, { $size: '$claims' }] }] }
+  const laterClaims = { $slice: ['$claims', 1, { $max: [1, { $size: '$claims' }] }] }
   const changed = {
-    version: formatVersion,
+    version: collectionFormatVersion,
     revision,
     writtenAt: clock,
     lastFence: '$lastFence',
     ended: '$ended',
-    claims: { $concatArrays: [[{ $mergeObjects: ['$$first', renewed] }], others] },
+    claims: { $concatArrays: [[{ $mergeObjects: ['$$first', renewed] }], laterClaims] },
     freeAt: { $cond: ['$$first.isSole', endForOthers, '$freeAt'] },
     expiresAt: { $max: ['$expiresAt', { $add: [endForOthers, ttlMs + keptForMs] }] },
   }
@@ -154,9 +157,9 @@ function renewPipeline(request: Extract<Request, { op: 'renew' }>, { revision, c
 // ---- release
 
 /**
- * No pipeline, which would cost the server more than all else: what is not there cannot be pulled out. It has no condition
- * on the time, so that whoever sends it must know the lease not to be over.
+ * Not a pipeline, which would cost the server more than all else: `$pull` changes nothing if the claim is not there. It has no
+ * condition on the time: send it only if the lease is surely not over.
  */
-function withdrawal(id: string): Fields {
+function withdrawal(id: string): BsonFields {
   return { $pull: { claims: { id, isSole: true } } }
 }

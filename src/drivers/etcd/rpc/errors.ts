@@ -1,4 +1,5 @@
-import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { LeaseholdError, messageOf } from '../../../core/errors.ts'
+import { explained, explanations, refusedBy, type Explanation } from '../../kit/explanation.ts'
 import { BadMessage } from './protobuf.ts'
 
 /** The codes of gRPC that etcd uses. */
@@ -14,9 +15,9 @@ export const code = {
   unauthenticated: 16,
 } as const
 
-/** A call that brought no answer, or one that says no. */
+/** A call without an answer, or with one that refuses. */
 export class CallFault extends Error {
-  /** What etcd answered; undefined: nothing. */
+  /** The gRPC status; undefined: there was no answer. */
   readonly status: number | undefined
   /** Whether it is known that nothing was carried out. */
   readonly refused: boolean
@@ -29,22 +30,22 @@ export class CallFault extends Error {
 }
 
 /** There was no connection to send anything on. */
-export function unsent(where: string, error: unknown): CallFault {
+export function unreachable(where: string, error: unknown): CallFault {
   return new CallFault(`${where} cannot be reached: ${messageOf(error).replace(/\.$/, '')}`, undefined, true)
 }
 
-/** The same fault, of something said before the request itself. */
+/** The same fault of a call that preceded the request itself. */
 export function beforeSending(error: unknown): CallFault {
   if (error instanceof CallFault) return new CallFault(error.message, error.status, true)
   return new CallFault(messageOf(error), undefined, true)
 }
 
-/** The answer is overdue, or the connection ended before it came. */
+/** The call timed out, or the connection ended before the answer. */
 export function noAnswerFrom(where: string, why: string): CallFault {
   return new CallFault(`${where} ${why}`, undefined, false)
 }
 
-/** Answers of these kinds are given before anything is done. */
+/** Statuses that etcd answers before it carries out anything. */
 const refusals: ReadonlySet<number> = new Set([
   code.invalid,
   code.missing,
@@ -55,32 +56,32 @@ const refusals: ReadonlySet<number> = new Set([
   code.unauthenticated,
 ])
 
-/** etcd itself says no. */
+/** etcd refused the call. */
 export function answeredNo(status: number, text: string): CallFault {
   return new CallFault(text, status, refusals.has(status))
 }
 
-/** The lease that a key was to be put on is no more. Nothing of the transaction was done. */
+/** The lease of a put is gone, so nothing of the transaction was carried out. */
 export function isLeaseGone(error: unknown): boolean {
   return error instanceof CallFault && error.status === code.missing && error.message.includes('lease not found')
 }
 
-/** A lease of this id is there already. */
+/** A lease of this id exists already. */
 export function isLeaseThere(error: unknown): boolean {
   return error instanceof CallFault && error.message.includes('lease already exists')
 }
 
-/** Somebody must sign in again before anything is carried out. */
+/** The token is no longer valid: nothing was carried out. */
 export function isStaleToken(error: unknown): boolean {
   return error instanceof CallFault && /invalid auth token|revision in header is old/.test(error.message)
 }
 
 /** Whether it is known that nothing was carried out. */
-export function isRefused(error: unknown): boolean {
+export function isEtcdRefusal(error: unknown): boolean {
   return error instanceof LeaseholdError || (error instanceof CallFault && error.refused)
 }
 
-/** Whether another node may do better. */
+/** Whether another node may answer. */
 export function isNodesFault(error: unknown): boolean {
   if (!(error instanceof CallFault)) return error instanceof BadMessage
   const { status } = error
@@ -92,26 +93,14 @@ export function isNodesFault(error: unknown): boolean {
   )
 }
 
-/** The error a user sees for whatever went wrong: what happened, and what to do. */
-export function faultOf(error: unknown): LeaseholdError {
-  if (error instanceof LeaseholdError) return error
-  const { reason, advice } = explain(error)
-  const what = messageOf(error).replace(/^etcdserver: /, '')
-  return new LeaseholdError('UNAVAILABLE', `etcd: ${what}. ${advice}`, { reason, cause: error })
+/** The error a user sees: what happened, and what to do. */
+export function etcdError(error: unknown): LeaseholdError {
+  return explained('etcd', error, explain, { message: messageOf(error).replace(/^etcdserver: /, '') })
 }
 
-interface Explanation {
-  readonly reason: string
-  readonly advice: string
-}
-
-const network: Explanation = { reason: 'network', advice: 'Locks that are held live on until their ttl ends.' }
-const noAnswer: Explanation = { reason: 'no-answer', advice: 'What was asked may or may not have been done.' }
-const other: Explanation = { reason: 'etcd', advice: 'Nothing was changed.' }
-
-/** What etcd says, in part, and what that means. */
+/** Parts of etcd's messages, and what they mean. */
 const byText: readonly (readonly [RegExp, Explanation])[] = [
-  [/authentication failed|invalid auth token/, { reason: 'auth', advice: 'It did not accept the user or password.' }],
+  [/authentication failed|invalid auth token/, explanations.badLogin],
   [
     /permission denied|user name is empty/,
     { reason: 'auth', advice: 'Give the user of the URL a role that may read and write the prefix.' },
@@ -131,7 +120,7 @@ function explain(error: unknown): Explanation {
   const text = messageOf(error)
   const known = byText.find(([pattern]) => pattern.test(text))?.[1]
   if (known !== undefined) return known
-  if (!(error instanceof CallFault)) return network
-  if (error.status === undefined) return error.refused ? network : noAnswer
-  return error.refused ? other : noAnswer
+  if (!(error instanceof CallFault)) return explanations.network
+  if (error.status === undefined) return error.refused ? explanations.network : explanations.timedOut
+  return error.refused ? refusedBy('etcd') : explanations.timedOut
 }

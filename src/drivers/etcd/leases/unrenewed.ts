@@ -1,26 +1,29 @@
-import type { BatchedTransactions } from './batched-transactions.ts'
-import { isLeaseGone, isRefused } from './faults.ts'
+import type { BatchedTransactions } from '../batched-transactions.ts'
+import { isLeaseGone, isEtcdRefusal } from '../rpc/errors.ts'
 import type { GarbageLease } from './garbage-lease.ts'
-import type { Keyspace } from './keyspace.ts'
+import type { EtcdKeyspace } from '../keyspace.ts'
 import type { Leases } from './leases.ts'
-import { isOnLease, put, range, remove, unchangedSince } from './messages.ts'
-import type { OwnClaim } from './own-claims.ts'
+import { isOnLease, put, rangeOperation, remove, unchangedSince } from '../rpc/messages.ts'
+import type { KeptClaim } from './claim-keeper.ts'
 
 export interface UnrenewedSetup {
   readonly transactions: BatchedTransactions
-  readonly keyspace: Keyspace
+  readonly keyspace: EtcdKeyspace
   readonly leases: Leases
   readonly garbage: GarbageLease
   readonly timeoutMs: number
 }
 
 /**
- * Removes the markers of claims of ours that nobody has renewed: the lease they are on may live on for others. A marker
- * that is on another's lease by now is in other hands, and one that was put anew meanwhile has been renewed after all.
- * `unknown`: it may yet be done. Never rejects.
+ * Removes the markers of claims of ours that nobody renewed: their lease may live on for other claims. Left alone are markers
+ * that are by now on another driver's lease, which keeps the claim, and markers put again meanwhile, which were renewed after
+ * all. `unknown`: the removal may yet happen. Never rejects.
  */
-export async function endUnrenewed(setup: UnrenewedSetup, claims: readonly OwnClaim[]): Promise<'removed' | 'unknown'> {
-  // First: what is made before that has a marker by then, and nothing is made after it.
+export async function endUnrenewed(
+  setup: UnrenewedSetup,
+  claims: readonly KeptClaim[],
+): Promise<'removed' | 'unknown'> {
+  // First: a claim made before this has a marker by then, and none is made after it.
   const isOver = await forbid(
     setup,
     claims.filter(({ state }) => state === 'asked'),
@@ -29,10 +32,10 @@ export async function endUnrenewed(setup: UnrenewedSetup, claims: readonly OwnCl
   return isOver ? outcome : 'unknown'
 }
 
-/** Sees to it that claims which may be on their way are not made any more. False: that is not known. */
+/** Forbids claims that may be on their way. False: they may still be made. */
 async function forbid(
   { transactions, keyspace, garbage, timeoutMs }: UnrenewedSetup,
-  claims: readonly OwnClaim[],
+  claims: readonly KeptClaim[],
 ): Promise<boolean> {
   if (claims.length === 0) return true
   const lease = await garbage.leaseFor(0, timeoutMs)
@@ -48,12 +51,12 @@ async function forbid(
 
 async function removeMarkers(
   { transactions, keyspace, leases, timeoutMs }: UnrenewedSetup,
-  claims: readonly OwnClaim[],
+  claims: readonly KeptClaim[],
 ): Promise<'removed' | 'unknown'> {
   const markers = claims.map(({ key, id }) => keyspace.marker(key, id))
   try {
     const readings = await transactions.read(
-      markers.map((key) => [range({ key, keysOnly: true })]),
+      markers.map((key) => [rangeOperation({ key, keysOnly: true })]),
       timeoutMs,
     )
     const ours = readings
@@ -64,7 +67,7 @@ async function removeMarkers(
       success: [remove(key)],
     }))
     const outcomes = await transactions.write(removals, timeoutMs)
-    return outcomes.some((outcome) => 'fault' in outcome && !isRefused(outcome.fault)) ? 'unknown' : 'removed'
+    return outcomes.some((outcome) => 'fault' in outcome && !isEtcdRefusal(outcome.fault)) ? 'unknown' : 'removed'
   } catch {
     return 'unknown'
   }

@@ -1,34 +1,34 @@
-import { keyOf } from '../../core/contract/requests.ts'
-import type { Request, ClaimStatus, HeldStatus, WaitingStatus } from '../../core/contract/driver.ts'
-import { TimerQueue, type TimerTask, type TimerBucket } from '../../core/time/timer-queue.ts'
-import type { Environment } from '../../core/time/environment.ts'
+import { claimIdOf, keyOf } from '../../../core/contract/requests.ts'
+import type { ClaimStatus, HeldStatus, Request, WaitingStatus } from '../../../core/contract/driver.ts'
+import { TimerQueue, type TimerTask, type TimerBucket } from '../../../core/time/timer-queue.ts'
+import type { Environment } from '../../../core/time/environment.ts'
 
-/** A claim that this driver was last asked about and that is not over, as far as it knows. */
-export class OwnClaim implements TimerTask {
+/** A claim that this driver keeps and that is not over, as far as it knows. */
+export class KeptClaim implements TimerTask {
   readonly key: string
   readonly id: string
   readonly replaces: string | undefined
-  /** `asked`: it is not known whether it was made, and it may be made yet. */
+  /** `asked`: the claim may have been made, or may be made yet. */
   state: 'held' | 'waiting' | 'asked' = 'asked'
-  /** How many stood before it when it was last answered. */
+  /** How many claims were ahead of it when it was last answered. */
   ahead = 0
-  /** When it is over unless it is renewed, on the clock of this process. */
+  /** When the claim ends unless it is renewed, on the clock of this process. */
   endAt = Infinity
-  /** Until when its owner may believe what others tell: what was last answered, counted from before it was asked. */
+  /** Until when its owner may trust a notification: the last answer, counted from before its request was sent. */
   trustedUntil = -Infinity
   /** The etcd lease that its marker is on, as far as is known. */
   lease = 0
-  /** Requests for it that are under way: nobody may end it meanwhile. */
+  /** Requests for the claim that are under way: it is not ended meanwhile. */
   requests = 0
   /** Its marker is being removed. */
   removal: Promise<void> | undefined
-  /** Its marker may be removed yet, by what was not answered: it must be put anew to be sure of it. */
+  /** An unanswered removal may yet remove its marker, which must therefore be put again. */
   isUncertain = false
   timerSlot = -1
   timerBucket: TimerBucket | undefined
-  readonly #wake: (claim: OwnClaim) => void
+  readonly #wake: (claim: KeptClaim) => void
 
-  constructor(key: string, id: string, replaces: string | undefined, wake: (claim: OwnClaim) => void) {
+  constructor(key: string, id: string, replaces: string | undefined, wake: (claim: KeptClaim) => void) {
     this.key = key
     this.id = id
     this.replaces = replaces
@@ -41,42 +41,42 @@ export class OwnClaim implements TimerTask {
 }
 
 /** Removes the markers of claims. `unknown`: that may yet happen. */
-export type EndClaims = (claims: readonly OwnClaim[]) => Promise<'removed' | 'unknown'>
+export type EndClaims = (claims: readonly KeptClaim[]) => Promise<'removed' | 'unknown'>
 
-/** The claims this driver looks after. Those that nobody renews it ends: etcd's lease may live on for others. */
-export class OwnClaims {
+/** The claims of this driver. It ends those that nobody renews: their etcd lease may live on for other claims. */
+export class ClaimKeeper {
   readonly #environment: Environment
   readonly #timers: TimerQueue
   readonly #end: EndClaims | undefined
-  readonly #byId = new Map<string, OwnClaim>()
-  readonly #byKey = new Map<string, Set<OwnClaim>>()
-  #unrenewed: OwnClaim[] = []
+  readonly #byId = new Map<string, KeptClaim>()
+  readonly #byKey = new Map<string, Set<KeptClaim>>()
+  #unrenewed: KeptClaim[] = []
 
-  /** `end` removes the markers of claims, and never rejects; undefined: others do so, as tests that move time. */
+  /** `end` removes the markers of claims, and never rejects; undefined: a test that moves time does so. */
   constructor(environment: Environment, end: EndClaims | undefined) {
     this.#environment = environment
     this.#timers = new TimerQueue(environment)
     this.#end = end
   }
 
-  find(id: string): OwnClaim | undefined {
+  find(id: string): KeptClaim | undefined {
     return this.#byId.get(id)
   }
 
-  /** Those that wait for a key. */
-  waitingFor(key: string): readonly OwnClaim[] {
+  /** The claims that wait for a key. */
+  waitingFor(key: string): readonly KeptClaim[] {
     return Array.from(this.#byKey.get(key) ?? []).filter(({ state }) => state === 'waiting')
   }
 
-  *[Symbol.iterator](): Iterator<OwnClaim> {
+  *[Symbol.iterator](): Iterator<KeptClaim> {
     yield* this.#byId.values()
   }
 
-  /** Requests go out: what they are about does not end meanwhile. Resolves once nothing is being ended. */
+  /** Requests are about to be sent: their claims are not ended meanwhile. Resolves once none of them is being ended. */
   async begin(requests: readonly Request[]): Promise<void> {
     const removals: Promise<void>[] = []
     for (const request of requests) {
-      const claim = this.#byId.get(idOf(request) ?? '')
+      const claim = this.#byId.get(claimIdOf(request) ?? '')
       if (claim === undefined) continue
       claim.requests += 1
       this.#timers.set(claim, Infinity)
@@ -94,12 +94,12 @@ export class OwnClaims {
   ): void {
     const now = this.#environment.now()
     for (const [index, request] of requests.entries()) {
-      const id = idOf(request)
+      const id = claimIdOf(request)
       if (id === undefined) continue
       const known = this.#byId.get(id)
       if (known !== undefined && known.requests > 0) known.requests -= 1
       const status = statuses?.[index]
-      // One that may be made yet is ended all the same: etcd's lease would keep it alive with the others.
+      // A claim that may be made yet is ended all the same: the shared etcd lease would keep it alive.
       if (status?.state === 'absent' && known?.state !== 'asked') {
         if (known !== undefined) this.#forget(known)
         continue
@@ -108,15 +108,15 @@ export class OwnClaims {
         const claim = this.#put(request, id, status, now)
         claim.lease = leaseOf(request)
         const until = sentAt + status.ttlMs
-        // A claim that is asked for again gets no more time by that.
+        // A claim request that is sent again gives no more time.
         claim.trustedUntil = request.op === 'renew' || known === undefined ? until : Math.min(claim.trustedUntil, until)
-      } else if (status?.state === 'unknown') this.#doubt(request, known, now, sentAt)
+      } else if (status?.state === 'unknown') this.#suspectAll(request, known, now, sentAt)
       const claim = this.#byId.get(id)
       if (claim?.requests === 0) this.#timers.set(claim, claim.endAt)
     }
   }
 
-  /** News has said how one of ours stands. */
+  /** A notification has brought the status of a claim. */
   onNotification(id: string, status: ClaimStatus): void {
     const claim = this.#byId.get(id)
     if (claim === undefined) return
@@ -131,18 +131,18 @@ export class OwnClaims {
     this.#unrenewed = []
   }
 
-  #put(request: Request, id: string, status: HeldStatus | WaitingStatus, now: number): OwnClaim {
+  #put(request: Request, id: string, status: HeldStatus | WaitingStatus, now: number): KeptClaim {
     const claim = this.#byId.get(id) ?? this.#add(request, id)
     claim.state = status.state
     if (status.state === 'waiting') claim.ahead = status.ahead
-    // Counted from the answer: its owner counts from before the sending, and must be done first.
+    // Counted from the answer: the owner counts from before the sending, and so stops first.
     claim.endAt = this.#end === undefined ? Infinity : now + status.ttlMs
     if (request.op === 'renew') claim.isUncertain = false
     return claim
   }
 
-  /** It is not known what came of a request: the claim may have got a whole ttl more, or have begun. */
-  #doubt(request: Request, known: OwnClaim | undefined, now: number, sentAt: number): void {
+  /** The outcome of a request is unknown: the claim may have begun, or may have got a whole ttl more. */
+  #suspectAll(request: Request, known: KeptClaim | undefined, now: number, sentAt: number): void {
     if (this.#end === undefined) return
     if (request.op === 'claim') {
       const claim = known ?? this.#add(request, request.claim.id)
@@ -151,9 +151,9 @@ export class OwnClaims {
     } else if (request.op === 'renew' && known !== undefined) known.endAt = Math.max(known.endAt, now + request.ttlMs)
   }
 
-  #add(request: Request, id: string): OwnClaim {
+  #add(request: Request, id: string): KeptClaim {
     const replaces = request.op === 'claim' ? request.claim.replaces : undefined
-    const claim = new OwnClaim(keyOf(request), id, replaces, (one) => this.#noteUnrenewed(one))
+    const claim = new KeptClaim(keyOf(request), id, replaces, (unrenewed) => this.#noteUnrenewed(unrenewed))
     this.#byId.set(id, claim)
     const beside = this.#byKey.get(claim.key)
     if (beside === undefined) this.#byKey.set(claim.key, new Set([claim]))
@@ -161,24 +161,24 @@ export class OwnClaims {
     return claim
   }
 
-  #forget(claim: OwnClaim): void {
+  #forget(claim: KeptClaim): void {
     this.#timers.set(claim, Infinity)
     this.#byId.delete(claim.id)
     const beside = this.#byKey.get(claim.key)
     if (beside?.delete(claim) === true && beside.size === 0) this.#byKey.delete(claim.key)
   }
 
-  // ---- those whose time is over
+  // ---- claims that nobody renewed
 
-  #noteUnrenewed(claim: OwnClaim): void {
+  #noteUnrenewed(claim: KeptClaim): void {
     this.#unrenewed.push(claim)
-    // All that are woken in one turn are ended in one go.
+    // All claims woken in one turn are ended together.
     if (this.#unrenewed.length === 1) this.#environment.defer(() => this.#endUnrenewed())
   }
 
   #endUnrenewed(): void {
     const now = this.#environment.now()
-    const over: OwnClaim[] = []
+    const over: KeptClaim[] = []
     for (const claim of this.#unrenewed.splice(0)) {
       if (this.#byId.get(claim.id) !== claim || claim.requests > 0) continue
       const endAt = this.#endOf(claim)
@@ -188,13 +188,13 @@ export class OwnClaims {
     if (over.length > 0) void this.#remove(over)
   }
 
-  /** A conversion may have taken its place unheard: its owner then trusts the lease that it had. */
-  #endOf(claim: OwnClaim): number {
+  /** A conversion may have replaced the claim without the owner knowing: the owner then trusts the lease of the replaced claim. */
+  #endOf(claim: KeptClaim): number {
     const replaced = claim.replaces === undefined ? undefined : this.#byId.get(claim.replaces)
     return Math.max(claim.endAt, replaced?.endAt ?? -Infinity)
   }
 
-  async #remove(claims: readonly OwnClaim[]): Promise<void> {
+  async #remove(claims: readonly KeptClaim[]): Promise<void> {
     let removed: () => void = () => {}
     const removal = new Promise<void>((resolve) => (removed = resolve))
     for (const claim of claims) claim.removal = removal
@@ -214,11 +214,5 @@ export class OwnClaims {
   }
 }
 
-/** When to try once more to end what could not be ended. */
+/** After what time a removal with an unknown outcome is tried again. */
 const againMs = 1000
-
-/** The claim that a request is about; undefined: one that only its fence tells. */
-export function idOf(request: Request): string | undefined {
-  if (request.op === 'evict') return undefined
-  return request.op === 'claim' ? request.claim.id : request.id
-}

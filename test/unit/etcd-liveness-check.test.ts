@@ -1,18 +1,18 @@
 import { expect, test } from 'vitest'
 import type { ClaimRecord } from '../../src/core/rule/claim-record.ts'
-import { Keyspace } from '../../src/drivers/etcd/keyspace.ts'
-import type { KeyValue, Transaction, TxnReply } from '../../src/drivers/etcd/messages.ts'
-import { OwnClaim } from '../../src/drivers/etcd/own-claims.ts'
-import { recordsOf, type Reading } from '../../src/drivers/etcd/reading.ts'
-import { SignsOfLife } from '../../src/drivers/etcd/sign-of-life.ts'
+import { EtcdKeyspace } from '../../src/drivers/etcd/keyspace.ts'
+import type { KeyValue, Transaction, TxnReply } from '../../src/drivers/etcd/rpc/messages.ts'
+import { KeptClaim } from '../../src/drivers/etcd/leases/claim-keeper.ts'
+import { recordsOf, type KeyReading } from '../../src/drivers/etcd/key-reading.ts'
+import { LivenessCheck } from '../../src/drivers/etcd/leases/liveness-check.ts'
 import { fakeTime } from '../../src/testing/index.ts'
 import { claimOf } from '../support/claims.ts'
 
-const keyspace = new Keyspace('locks')
+const keyspace = new EtcdKeyspace('locks')
 const [blocker, ours] = [claimOf('a', { ttlMs: 3000 }), claimOf('a', { ttlMs: 3000 })]
 
 /** The store: what each of its keys is at, and how many changes it has seen. */
-class Shelf {
+class FakeStore {
   readonly stored = new Map<string, KeyValue>()
   readonly calls: Transaction[] = []
   isSilent = false
@@ -23,14 +23,20 @@ class Shelf {
   }
 
   /** By what the four kinds of calls look like: two readings, a question, an end. */
-  async carryOut(transaction: Transaction): Promise<TxnReply> {
+  async execute(transaction: Transaction): Promise<TxnReply> {
     this.calls.push(transaction)
     if (this.isSilent) throw new Error('no answer')
-    const names = [keyspace.marker('a', blocker.id), keyspace.question('a', blocker.id)]
+    const names = [keyspace.marker('a', blocker.id), keyspace.probe('a', blocker.id)]
     const pairs = names.map((name) => this.stored.get(name))
-    const reply = (replies: TxnReply['replies']): TxnReply => ({ term: 2, revision: 1, succeeded: true, replies })
+    const reply = (replies: TxnReply['replies']): TxnReply => ({
+      header: { term: 2, revision: 1 },
+      succeeded: true,
+      replies,
+    })
     if (transaction.compare.length === 0) {
-      return reply(pairs.map((pair) => (pair === undefined ? { pairs: [] } : { pairs: [pair] })))
+      return reply(
+        pairs.map((pair) => ({ range: { header: { term: 2, revision: 1 }, pairs: pair === undefined ? [] : [pair] } })),
+      )
     }
     if (transaction.success.length === 1) this.put(names[1] ?? '', '')
     else if (transaction.compare.every((one) => pairs.some((pair) => pair && one.includes(pair.modRevision)))) {
@@ -41,11 +47,11 @@ class Shelf {
 }
 
 function scene() {
-  const shelf = new Shelf()
+  const store = new FakeStore()
   const time = fakeTime()
   let term = 1
-  const signs = new SignsOfLife({
-    transactions: shelf,
+  const liveness = new LivenessCheck({
+    transactions: store,
     keyspace,
     leases: { leftMs: () => undefined },
     garbage: { leaseFor: async () => 9 },
@@ -59,7 +65,7 @@ function scene() {
     { ...record, claim: blocker, state: 'held' },
     { ...record, claim: ours, state: 'waiting' },
   ]
-  const reading: Reading = {
+  const reading: KeyReading = {
     revision: 1,
     seenAt: 1,
     document: { version: 1, lastFence: 1, claims },
@@ -70,80 +76,80 @@ function scene() {
     records: recordsOf(claims),
     channels: new Map(),
   }
-  const own = new OwnClaim('a', ours.id, undefined, () => {})
+  const own = new KeptClaim('a', ours.id, undefined, () => {})
   const marker = keyspace.marker('a', blocker.id)
   return {
-    shelf,
+    store,
     time,
-    signs,
-    isAlive: () => shelf.stored.has(marker),
-    mark: (text: string) => shelf.put(marker, text),
-    look: () => signs.look('a', reading, [own]),
+    liveness,
+    isAlive: () => store.stored.has(marker),
+    mark: (text: string) => store.put(marker, text),
+    check: () => liveness.check('a', reading, [own]),
     changeLeader: () => (term += 1),
   }
 }
 
 test('a claim that outlives a change of leader is over once it has not answered for a whole ttl, and not before', async () => {
-  const { shelf, time, look, mark, changeLeader, isAlive } = scene()
+  const { store, time, check, mark, changeLeader, isAlive } = scene()
   mark('1')
-  look()
+  check()
   await time.advance(10_000)
-  expect(shelf.calls).toEqual([])
+  expect(store.calls).toEqual([])
   changeLeader()
-  look()
+  check()
   await time.advance(3000)
-  look()
+  check()
   expect(isAlive()).toBe(true)
   await time.advance(500)
   expect(isAlive()).toBe(false)
 })
 
 test('a claim whose marker is put anew lives, and is asked again only after the next change', async () => {
-  const { shelf, time, look, mark, changeLeader, isAlive } = scene()
+  const { store, time, check, mark, changeLeader, isAlive } = scene()
   mark('1')
-  look()
+  check()
   changeLeader()
-  look()
+  check()
   await time.advance(1000)
   mark('1')
   await time.advance(10_000)
   expect(isAlive()).toBe(true)
-  const asked = shelf.calls.length
-  look()
+  const asked = store.calls.length
+  check()
   await time.advance(10_000)
-  expect(shelf.calls).toHaveLength(asked)
+  expect(store.calls).toHaveLength(asked)
   changeLeader()
-  look()
+  check()
   await time.advance(10_000)
   expect(isAlive()).toBe(false)
 })
 
 test('a claim of a driver that knows of no questions is left to etcd', async () => {
-  const { time, look, mark, changeLeader, isAlive } = scene()
+  const { time, check, mark, changeLeader, isAlive } = scene()
   mark('')
-  look()
+  check()
   changeLeader()
-  look()
+  check()
   await time.advance(60_000)
   expect(isAlive()).toBe(true)
 })
 
 test('what etcd does not answer is tried again, and nothing is left of it when the store is closed', async () => {
-  const { shelf, time, signs, look, mark, changeLeader, isAlive } = scene()
+  const { store, time, liveness, check, mark, changeLeader, isAlive } = scene()
   mark('1')
-  shelf.isSilent = true
-  look()
+  store.isSilent = true
+  check()
   changeLeader()
-  look()
+  check()
   await time.advance(5000)
-  shelf.isSilent = false
+  store.isSilent = false
   await time.advance(5000)
   expect(isAlive()).toBe(false)
   mark('1')
   changeLeader()
-  look()
+  check()
   await time.advance(0)
   expect(time.timers).toBe(1)
-  signs.close()
+  liveness.close()
   expect(time.timers).toBe(0)
 })

@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto'
-import { fenceFloor } from '../../core/rule/fence.ts'
-import type { Line } from './line.ts'
-import { calls, grantRequest } from './messages.ts'
+import { fenceFloor } from '../../../core/rule/fence.ts'
+import type { EtcdClient } from '../rpc/client.ts'
+import { calls, grantRequest } from '../rpc/messages.ts'
 
 const leaseSeconds = 3 * 3600
-/** A lease is used for this long, so that whatever is put on it stays for twice as long at least. */
+/** A lease is used for this long, so that a document put on it stays for twice as long at least. */
 const useMs = 3_600_000
-/** By how much a fence may be ahead of the clock here: it is the clock of whoever minted it, or of this very millisecond. */
+/** By how much a fence may be ahead of the clock here: another process's clock minted it, or it counts on within a millisecond. */
 const aheadMaxMs = 3_600_000
 
 /**
@@ -14,19 +14,19 @@ const aheadMaxMs = 3_600_000
  * that is ahead of the clock by no more than an hour can then not be minted again, which is the rule of `mayForget`.
  */
 export class GarbageLease {
-  readonly #line: Pick<Line, 'call'>
+  readonly #client: Pick<EtcdClient, 'call'>
   readonly #ownTime: () => number
   readonly #wall: () => number
   #lease: { readonly id: number; readonly until: number } | undefined
   #granting: Promise<void> | undefined
 
-  constructor(line: Pick<Line, 'call'>, ownTime: () => number, wall: () => number) {
-    this.#line = line
+  constructor(client: Pick<EtcdClient, 'call'>, ownTime: () => number, wall: () => number) {
+    this.#client = client
     this.#ownTime = ownTime
     this.#wall = wall
   }
 
-  /** The lease for an idle document with this last fence; 0: there is none, or it is to be kept for ever. */
+  /** The lease for an idle document with this last fence; 0: there is none, or the document must be kept for ever. */
   async leaseFor(lastFence: number, timeoutMs: number): Promise<number> {
     if (fenceFloor(this.#wall() + aheadMaxMs) <= lastFence) return 0
     if (!this.#isUsable) {
@@ -36,7 +36,7 @@ export class GarbageLease {
     return this.#isUsable ? (this.#lease?.id ?? 0) : 0
   }
 
-  /** It may be gone. */
+  /** The lease may be gone. */
   forget(): void {
     this.#lease = undefined
   }
@@ -45,12 +45,12 @@ export class GarbageLease {
     return this.#lease !== undefined && this.#ownTime() < this.#lease.until
   }
 
-  /** Never rejects: without it a document is only kept for longer. */
+  /** Never rejects: without the lease a document is only kept for longer. */
   async #grant(timeoutMs: number): Promise<void> {
     const id = randomBytes(6).readUIntBE(0, 6) + 1
     const until = this.#ownTime() + useMs
     try {
-      await this.#line.call(calls.grant, grantRequest(id, leaseSeconds), timeoutMs)
+      await this.#client.call(calls.grant, grantRequest(id, leaseSeconds), timeoutMs)
       this.#lease = { id, until }
     } catch {
       this.#lease = undefined

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
 import type { ClaimRecord } from '../../src/core/rule/claim-record.ts'
 import type { Claim, Request } from '../../src/core/contract/driver.ts'
-import { GarbageLease } from '../../src/drivers/etcd/garbage-lease.ts'
-import { Keyspace } from '../../src/drivers/etcd/keyspace.ts'
-import { Leases } from '../../src/drivers/etcd/leases.ts'
-import { OwnClaims } from '../../src/drivers/etcd/own-claims.ts'
-import { recordsOf, type Reading } from '../../src/drivers/etcd/reading.ts'
-import { Writing } from '../../src/drivers/etcd/writing.ts'
+import { GarbageLease } from '../../src/drivers/etcd/leases/garbage-lease.ts'
+import { EtcdKeyspace } from '../../src/drivers/etcd/keyspace.ts'
+import { Leases } from '../../src/drivers/etcd/leases/leases.ts'
+import { ClaimKeeper } from '../../src/drivers/etcd/leases/claim-keeper.ts'
+import { recordsOf, type KeyReading } from '../../src/drivers/etcd/key-reading.ts'
+import { KeyWriter } from '../../src/drivers/etcd/key-writer.ts'
 import { fakeTime } from '../../src/testing/index.ts'
 import { claimOf } from '../support/claims.ts'
 
@@ -21,15 +21,15 @@ test('what a renewal writes does not grow with those whose end was not answered:
   const time = fakeTime()
   const { environment } = time
   const node = { term: 1 }
-  const line = {
-    turns: 0,
+  const client = {
+    callsSent: 0,
     session: async () => node,
-    call: async () => ({ data: Buffer.alloc(0), session: node, turn: 1 }),
+    call: async () => ({ data: Buffer.alloc(0), session: node, callNumber: 1 }),
   }
-  const leases = new Leases({ line, now: () => environment.now(), secondsFor: () => 60 })
+  const leases = new Leases({ client, now: () => environment.now(), secondsFor: () => 60 })
   await leases.secure(ttlMs, ttlMs)
   const lease = leases.idFor(ttlMs)
-  const claims = new OwnClaims(environment, () => Promise.resolve('unknown'))
+  const claims = new ClaimKeeper(environment, () => Promise.resolve('unknown'))
   const waiting = Array.from({ length: 200 }, () => claimOf('a', { ttlMs }))
   for (const claim of waiting) {
     const request: Request = { op: 'claim', claim }
@@ -40,7 +40,7 @@ test('what a renewal writes does not grow with those whose end was not answered:
   const [one] = waiting as [Claim]
   expect(claims.find(one.id)?.isUncertain).toBe(true)
   const document = { version: 1, lastFence: 1, claims: waiting.map(waiter) }
-  const before: Reading = {
+  const before: KeyReading = {
     revision: 5,
     seenAt: 5,
     document,
@@ -48,23 +48,23 @@ test('what a renewal writes does not grow with those whose end was not answered:
     records: recordsOf(document.claims),
     channels: new Map(),
   }
-  const writing = new Writing(
+  const writer = new KeyWriter(
     {
-      keyspace: new Keyspace('locks'),
+      keyspace: new EtcdKeyspace('locks'),
       leases,
       garbage: new GarbageLease(
-        line as never,
+        client as never,
         () => 0,
         () => 0,
       ),
       claims,
       channel: 'ours',
-      hasNotification: () => false,
+      takeNotification: () => false,
     },
     new Map([[one.id, { op: 'renew', key: 'a', id: one.id, ttlMs }]]),
     () => ttlMs,
   )
-  const { transaction } = await writing.transaction({
+  const { transaction } = await writer.transaction({
     key: 'a',
     document,
     revision: before,

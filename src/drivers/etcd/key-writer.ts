@@ -1,105 +1,105 @@
-/** What is written of a key: its document, the markers of its claims, and mail. */
+/** Writes a key: its document, the markers of its claims, and notifications. */
 import type { Swap } from '../document/document-swaps.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 import type { KeyDocument } from '../document/key-document.ts'
-import { encodeDocument } from './document.ts'
-import type { GarbageLease } from './garbage-lease.ts'
-import type { Keyspace } from './keyspace.ts'
-import type { Leases } from './leases.ts'
-import { exists, put, remove, unchangedSince, type Operation, type Transaction } from './messages.ts'
-import type { OwnClaims } from './own-claims.ts'
-import { readingOf, type Reading } from './reading.ts'
+import { encodeEtcdDocument } from './document.ts'
+import type { GarbageLease } from './leases/garbage-lease.ts'
+import type { EtcdKeyspace } from './keyspace.ts'
+import type { Leases } from './leases/leases.ts'
+import { exists, put, remove, unchangedSince, type TxnOperation, type Transaction } from './rpc/messages.ts'
+import type { ClaimKeeper } from './leases/claim-keeper.ts'
+import { readingOf, type KeyReading } from './key-reading.ts'
 
-export interface WritingSetup {
-  readonly keyspace: Keyspace
+export interface KeyWriterSetup {
+  readonly keyspace: EtcdKeyspace
   readonly leases: Leases
   readonly garbage: GarbageLease
-  readonly claims: OwnClaims
-  /** Our name on every claim we look after. */
+  readonly claims: ClaimKeeper
+  /** Names this driver on every claim that it keeps. */
   readonly channel: string
-  /** Whether news for a key has come and was read: it need not lie around any longer. */
-  readonly hasNotification: (key: string) => boolean
+  /** Whether notifications for a key were received that can now be removed. */
+  readonly takeNotification: (key: string) => boolean
 }
 
 /** A transaction, and the leases that the markers of the key are on once it is done. */
-export interface Written {
+export interface KeyWrite {
   readonly transaction: Transaction
   readonly markers: ReadonlyMap<string, number>
-  /** Claims whose owners have yet to answer. */
-  readonly questioned: ReadonlySet<string>
+  /** Claims whose probes are still unanswered. */
+  readonly probed: ReadonlySet<string>
 }
 
-/** What a marker says whose driver answers when it is asked for a sign of life. */
-export const answersQuestions = '1'
+/** The value of a marker whose driver answers liveness probes. */
+export const answersProbes = '1'
 
-/** For one key in one transaction, beside what its requests put. etcd does 128 things in one by default. */
+/** For one key in one transaction, beside what its requests put: etcd's default is 128 operations. */
 const removalsMax = 30
 const notificationsMax = 20
-/** A question that stays is answered once more by the next renewal. */
+/** A probe that stays is answered by the next renewal. */
 const answersMax = 20
 
-export class Writing {
-  readonly #setup: WritingSetup
+export class KeyWriter {
+  readonly #setup: KeyWriterSetup
   /** The requests that are carried out, by the claims they are about. */
   readonly #byId: ReadonlyMap<string, Request>
   readonly #leftMs: () => number
-  /** The leases of their own that claims have been given, by their ids. */
+  /** The leases for one claim only, by the claim's id. */
   readonly #own = new Map<string, number>()
 
-  constructor(setup: WritingSetup, byId: ReadonlyMap<string, Request>, leftMs: () => number) {
+  constructor(setup: KeyWriterSetup, byId: ReadonlyMap<string, Request>, leftMs: () => number) {
     this.#setup = setup
     this.#byId = byId
     this.#leftMs = leftMs
   }
 
-  /** Whether the marker of a claim that we are asked to renew is to be put on another lease, or once more. */
-  mustMove({ markers, questioned }: Reading, id: string, ttlMs: number): boolean {
+  /** Whether the renewal of a claim must put its marker again, on another lease or the same. */
+  mustMove({ markers, probed }: KeyReading, id: string, ttlMs: number): boolean {
     if (this.#byId.get(id)?.op !== 'renew') return false
     const { leases, claims } = this.#setup
     const lease = markers.get(id)
     if (lease === undefined) return false
-    // Nobody is told that the claim is held before the question is answered: see `sign-of-life.ts`.
-    if (questioned?.has(id) === true) return true
+    // The probe must be answered before the owner is told that it holds: see `liveness-check.ts`.
+    if (probed?.has(id) === true) return true
     if (this.#outlives(id)) return lease !== this.#own.get(id)
     return lease !== leases.idFor(ttlMs) || claims.find(id)?.isUncertain === true
   }
 
-  /** The transaction that brings a key from what was read to what the rule made of it. */
-  async transaction(swap: Swap<Reading>): Promise<Written> {
-    const { keyspace, garbage, channel, hasNotification } = this.#setup
+  /** The transaction that brings a key from its reading to what the rule made of it. */
+  async transaction(swap: Swap<KeyReading>): Promise<KeyWrite> {
+    const { keyspace, garbage, channel, takeNotification } = this.#setup
     const { key, document, revision: before } = swap
     const compare = [unchangedSince(keyspace.document(key), before.revision)]
     const markers = new Map<string, number>()
-    const questioned = new Set(before.questioned)
+    const probed = new Set(before.probed)
     let answers = 0
-    const success: Operation[] = []
+    const success: TxnOperation[] = []
     for (const record of document.claims) {
       const { id } = record.claim
       const at = before.markers.get(id)
-      // One that is gone never comes back, unless as another that came later under the same name.
+      // A marker that is gone never comes back, unless a later claim has the same id.
       if (at === undefined && before.records.get(id)?.enteredAt === record.enteredAt) continue
       const wanted = await this.#leaseFor(swap, record)
       markers.set(id, wanted)
       if (!before.records.has(id)) compare.push(unchangedSince(keyspace.over(id), 0))
       if (at === wanted && !this.mustMove(before, id, record.ttlMs)) continue
-      success.push(put(keyspace.marker(key, id), answersQuestions, wanted))
+      success.push(put(keyspace.marker(key, id), answersProbes, wanted))
       if (at !== undefined) compare.push(exists(keyspace.marker(key, id)))
-      if (questioned.delete(id) && answers++ < answersMax) success.push(remove(keyspace.question(key, id)))
+      if (probed.delete(id) && answers++ < answersMax) success.push(remove(keyspace.probe(key, id)))
     }
-    // Of very many, some go only with their lease: nobody speaks of them any more.
+    // Of very many markers some go only with their lease: no document names them any more.
     const gone = Array.from(before.markers.keys()).filter((id) => !markers.has(id))
     for (const id of gone.slice(0, removalsMax)) success.push(remove(keyspace.marker(key, id)))
     success.push(...(await this.#notification(swap)))
-    if (hasNotification(key)) success.push(remove(keyspace.notification(channel, key)))
+    if (takeNotification(key)) success.push(remove(keyspace.notification(channel, key)))
     const lease = document.claims.length === 0 ? await garbage.leaseFor(document.lastFence, this.#leftMs()) : 0
-    const text = encodeDocument(document, (id) => this.channelOf(id, before))
+    const text = encodeEtcdDocument(document, (id) => this.channelOf(id, before))
     success.push(put(keyspace.document(key), text, lease))
-    return { transaction: { compare, success, failure: readingOf(keyspace, key) }, markers, questioned }
+    return { transaction: { compare, success, failure: readingOf(keyspace, key) }, markers, probed }
   }
 
   /** The lease that the marker of a claim is to be on. */
   async #leaseFor(
-    { revision: before, document }: Swap<Reading>,
+    { revision: before, document }: Swap<KeyReading>,
     record: KeyDocument['claims'][number],
   ): Promise<number> {
     const { leases } = this.#setup
@@ -107,7 +107,7 @@ export class Writing {
     const at = before.markers.get(id)
     const state = before.records.get(id)?.state
     if (replaces !== undefined && wait && record.state === 'held' && state !== 'held') {
-      // Until its owner hears of this it trusts the lease that it had, so this is to last as long as that.
+      // Until the owner learns of the grant it trusts the lease that it had: this one must last as long.
       const replaced = before.markers.get(replaces)
       const isGone = document.claims.every(({ claim }) => claim.id !== replaces)
       if (replaced !== undefined && isGone) return replaced
@@ -122,7 +122,7 @@ export class Writing {
     return leases.idFor(record.ttlMs)
   }
 
-  /** Whether a claim is to outlive its process, by the request: nobody may renew it after that. */
+  /** Whether the request says that the claim outlives its process, so that nobody may renew it later. */
   #outlives(id: string): boolean {
     const request = this.#byId.get(id)
     return request?.op === 'claim'
@@ -130,40 +130,40 @@ export class Writing {
       : request?.op === 'renew' && request.detached === true
   }
 
-  /** A lease of etcd's has gone: it may be one of those. */
-  doubtOwn(): void {
+  /** An etcd lease has gone: it may be one of those for one claim only. */
+  suspectOwn(): void {
     this.#own.clear()
   }
 
-  /** Lets go of leases that were for one claim only, which is over or on another lease by now. */
+  /** Revokes leases for one claim only that the claim no longer uses. */
   dropUnused(before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>): void {
     const used = new Set(after.values())
     for (const lease of before.values()) if (!used.has(lease)) this.#setup.leases.drop(lease)
   }
 
-  /** News for those that other drivers look after, where etcd forgets it: its reader need not come to remove it. */
-  async #notification({ key, notifications, revision: before }: Swap<Reading>): Promise<Operation[]> {
+  /** Notifications for claims of other drivers, on a lease: etcd forgets them if the reader never removes them. */
+  async #notification({ key, notifications, revision: before }: Swap<KeyReading>): Promise<TxnOperation[]> {
     const { keyspace, channel, garbage } = this.#setup
     const byChannel = new Map<string, { id: string; status: ClaimStatus }[]>()
     for (const { record, status } of notifications) {
       const { id } = record.claim
       const to = this.channelOf(id, before)
       if (to === undefined || to === channel || !before.markers.has(id)) continue
-      const letters = byChannel.get(to)
-      if (letters === undefined) byChannel.set(to, [{ id, status }])
-      else letters.push({ id, status })
+      const entries = byChannel.get(to)
+      if (entries === undefined) byChannel.set(to, [{ id, status }])
+      else entries.push({ id, status })
     }
     const lease = byChannel.size === 0 ? 0 : await garbage.leaseFor(0, this.#leftMs())
-    // Without one it would lie around for ever, and it is only a hint.
+    // Without a lease they would stay for ever, and they are only hints.
     if (lease === 0) return []
-    const notificationKeys = Array.from(byChannel, ([to, letters]) =>
-      put(keyspace.notification(to, key), JSON.stringify(letters), lease),
+    const notificationKeys = Array.from(byChannel, ([to, entries]) =>
+      put(keyspace.notification(to, key), JSON.stringify(entries), lease),
     )
     return notificationKeys.slice(0, notificationsMax)
   }
 
-  /** Whoever sends for a claim looks after it. */
-  channelOf(id: string, { channels }: Reading): string | undefined {
+  /** The channel of a claim: the driver that sends for a claim keeps it. */
+  channelOf(id: string, { channels }: KeyReading): string | undefined {
     return this.#byId.has(id) ? this.#setup.channel : channels.get(id)
   }
 }

@@ -1,4 +1,4 @@
-/** One connection to one node of etcd: gRPC over HTTP/2, one try a call, and a deadline for each. */
+/** One connection to one node of etcd: gRPC over HTTP/2, one attempt and one deadline for each call. */
 import {
   connect,
   constants,
@@ -7,14 +7,14 @@ import {
   type IncomingHttpHeaders,
 } from 'node:http2'
 import type { ConnectionOptions } from 'node:tls'
-import { timeLimit } from '../../core/time/bounded.ts'
-import { describeEndpoint, type Endpoint } from './address.ts'
-import { answeredNo, CallFault, noAnswerFrom, unsent } from './faults.ts'
+import { timeLimit } from '../../../core/time/bounded.ts'
+import { hostText, type HostAndPort } from '../../kit/url.ts'
+import { answeredNo, CallFault, noAnswerFrom, unreachable } from './errors.ts'
 import { frame, FrameReader } from './frames.ts'
 import { calls } from './messages.ts'
 
 export interface SessionSetup {
-  readonly endpoint: Endpoint
+  readonly endpoint: HostAndPort
   /** Undefined: no TLS. */
   readonly tls: ConnectionOptions | undefined
 }
@@ -34,7 +34,7 @@ export class Session {
   term = 0
   /** For every call, once signed in. */
   token: string | undefined
-  /** Somebody is signing in. */
+  /** A sign-in under way. */
   signingIn: Promise<void> | undefined
   readonly #http: ClientHttp2Session
   #callsUnderWay = 0
@@ -50,7 +50,7 @@ export class Session {
 
   /** Connects. Rejects with a fault that says that nothing was sent. */
   static open({ endpoint, tls }: SessionSetup, timeoutMs: number): Promise<Session> {
-    const where = describeEndpoint(endpoint)
+    const where = hostText(endpoint)
     return new Promise((resolve, reject) => {
       const settings = { initialWindowSize: windowBytes, enablePush: false }
       const http = connect(`${tls === undefined ? 'http' : 'https'}://${where}`, { settings, ...tls })
@@ -58,12 +58,12 @@ export class Session {
       const fail = (error: Error): void => {
         limit.cancel()
         http.destroy()
-        reject(unsent(where, error))
+        reject(unreachable(where, error))
       }
       // Stays: an error of a session that nobody listens to would end the process.
       http.on('error', fail)
       http.once('close', () => fail(new Error('it closed the connection')))
-      // Whoever listens there may speak something else: its settings are the first that HTTP/2 says.
+      // The peer may speak another protocol: in HTTP/2, its settings come first.
       http.once('remoteSettings', () => {
         limit.cancel()
         http.setLocalWindowSize(windowBytes)
@@ -73,7 +73,7 @@ export class Session {
   }
 
   get usable(): boolean {
-    // It has ended before it says so.
+    // A destroyed session emits `close` only later.
     return this.#usable && !this.#http.destroyed
   }
 
@@ -85,12 +85,12 @@ export class Session {
   call(path: string, message: Buffer, timeoutMs: number): Promise<Buffer> {
     return new Promise((resolve, reject) => {
       if (!this.usable) {
-        reject(unsent(this.where, new Error('the connection has ended')))
+        reject(unreachable(this.where, new Error('the connection has ended')))
         return
       }
       const stream = this.#begin(this.#headers(path, timeoutMs))
       if (stream === undefined) {
-        reject(unsent(this.where, new Error('the connection is ending')))
+        reject(unreachable(this.where, new Error('the connection is ending')))
         return
       }
       this.#count(1)
@@ -119,7 +119,7 @@ export class Session {
 
   /** Opens a stream, which does not keep the process alive. `ended` is called once, whoever ends it. */
   stream(path: string, onMessage: (message: Buffer) => void, ended: (fault: Error | undefined) => void): MessageStream {
-    // Who is cut off from the others is to say so, not to fall silent.
+    // Require a leader, so that a partitioned member fails the stream instead of going quiet.
     const stream = this.#begin({ ...this.#headers(path), hasleader: 'true' })
     if (stream === undefined) {
       queueMicrotask(() => ended(noAnswerFrom(this.where, 'is ending the connection')))
@@ -137,7 +137,7 @@ export class Session {
     return { send: (message) => void (over || stream.write(frame(message))), close: () => end() }
   }
 
-  /** Whether the other side still answers. */
+  /** Whether the node still answers. */
   ping(timeoutMs: number): Promise<boolean> {
     return new Promise((resolve) => {
       if (!this.usable) return resolve(false)
@@ -150,16 +150,16 @@ export class Session {
     })
   }
 
-  /** Takes no more calls, and ends when those under way have: streams begin anew elsewhere. */
+  /** Takes no more calls, and ends with the last call under way. Streams do not count: they are reopened elsewhere. */
   retire(): void {
     this.#usable = false
     if (this.#callsUnderWay === 0) this.close()
   }
 
-  /** Ends it, with all that is under way, once this turn of the event loop is over. */
+  /** Ends the connection, with all calls under way, after this turn of the event loop. */
   close(): void {
     this.#usable = false
-    // Node falls over if a connection ends from within something that it has just read from it.
+    // Node crashes if a connection is destroyed while it handles data of that connection.
     setImmediate(() => this.#http.destroy())
   }
 
@@ -181,7 +181,7 @@ export class Session {
       te: 'trailers',
       'user-agent': 'leasehold',
       ...(timeoutMs !== undefined && { 'grpc-timeout': `${Math.min(99_999_999, Math.max(1, Math.ceil(timeoutMs)))}m` }),
-      // etcd does not let in who signs in with a token that has ended.
+      // etcd refuses a sign-in that carries an expired token.
       ...(this.token !== undefined && path !== calls.authenticate && { token: this.token }),
     }
   }
@@ -210,7 +210,7 @@ function follow(stream: ClientHttp2Stream, { onMessage, ended, where }: StreamRe
   stream.on('response', (headers) => {
     const status = headers[':status']
     if (status !== 200) ended(new CallFault(`${where} answered with HTTP status ${status}`, undefined, false))
-    // Refused at once: what would stand at the end stands here.
+    // Refused at once: the trailers are among the headers.
     if (headers['grpc-status'] !== undefined) last = headers
   })
   stream.on('data', (data: Buffer) => {

@@ -1,30 +1,30 @@
 import { randomBytes } from 'node:crypto'
-import type { Keyspace } from './keyspace.ts'
-import type { Line } from './line.ts'
+import type { EtcdKeyspace } from '../keyspace.ts'
+import type { EtcdClient } from '../rpc/client.ts'
 import {
   calls,
   grantRequest,
   leaseRequest,
   put,
   rangeRequest,
-  readLease,
-  readRange,
+  leaseReply,
+  rangeReply,
   txnRequest,
   unchangedSince,
-} from './messages.ts'
+} from '../rpc/messages.ts'
 
-/** Ten years: nobody keeps the lease alive, and etcd counts how much of it is over. */
+/** Ten years: the lease is never kept alive, and etcd counts how much of it has passed. */
 const leaseSeconds = 315_360_000
 
 export interface DataAgeSetup {
-  readonly line: Pick<Line, 'call'>
-  readonly keyspace: Keyspace
+  readonly client: Pick<EtcdClient, 'call'>
+  readonly keyspace: EtcdKeyspace
   readonly timeoutMs: number
 }
 
 /**
- * For how long etcd has kept what is under the prefix. A key under the prefix is on a long etcd lease that nobody renews: what
- * is over of that lease is the age of the data, by etcd's own clock. If the prefix was removed, so was the key, and a new one
+ * For how long etcd has kept the data under the prefix. A key under the prefix is on a long etcd lease that is never renewed: the
+ * part of that lease that has passed is the age of the data, by etcd's own clock. If the prefix was removed, so was the key, and a new one
  * begins. A lease begins anew with every leader: after a snapshot was restored, and after a server or its leader restarted, the
  * data counts as young, too.
  */
@@ -50,27 +50,27 @@ export class DataAge {
 
   /** The lease that the key is on; 0: there is no key. */
   async #read(): Promise<number> {
-    const { line, keyspace, timeoutMs } = this.#setup
-    const { data } = await line.call(calls.range, rangeRequest({ key: keyspace.since, keysOnly: true }), timeoutMs)
-    return readRange(data).pairs[0]?.lease ?? 0
+    const { client, keyspace, timeoutMs } = this.#setup
+    const { data } = await client.call(calls.range, rangeRequest({ key: keyspace.since, keysOnly: true }), timeoutMs)
+    return rangeReply.read(data).pairs[0]?.lease ?? 0
   }
 
-  /** What is over of a lease, in milliseconds: 0 if it is no more. */
+  /** How much of a lease has passed, in milliseconds; 0: the lease is gone. */
   async #ageOf(lease: number): Promise<number> {
     if (lease === 0) return 0
-    const { line, timeoutMs } = this.#setup
-    const { data } = await line.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
-    const { seconds, grantedSeconds } = readLease(data)
-    // What is left was rounded down.
+    const { client, timeoutMs } = this.#setup
+    const { data } = await client.call(calls.timeToLive, leaseRequest(lease), timeoutMs)
+    const { seconds, grantedSeconds } = leaseReply.read(data)
+    // etcd rounds down what is left.
     return seconds <= 0 ? 0 : Math.max(0, grantedSeconds - seconds - 1) * 1000
   }
 
-  /** Makes the key, unless somebody else was quicker. */
+  /** Makes the key, unless another driver was quicker. */
   async #begin(): Promise<void> {
-    const { line, keyspace, timeoutMs } = this.#setup
+    const { client, keyspace, timeoutMs } = this.#setup
     const lease = randomBytes(6).readUIntBE(0, 6) + 1
-    await line.call(calls.grant, grantRequest(lease, leaseSeconds), timeoutMs)
+    await client.call(calls.grant, grantRequest(lease, leaseSeconds), timeoutMs)
     const transaction = { compare: [unchangedSince(keyspace.since, 0)], success: [put(keyspace.since, '', lease)] }
-    await line.call(calls.txn, txnRequest(transaction), timeoutMs)
+    await client.call(calls.txn, txnRequest(transaction), timeoutMs)
   }
 }

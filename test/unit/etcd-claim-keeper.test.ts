@@ -1,6 +1,6 @@
 import { beforeEach, expect, test } from 'vitest'
 import type { Claim, Request, ClaimStatus } from '../../src/core/contract/driver.ts'
-import { OwnClaims } from '../../src/drivers/etcd/own-claims.ts'
+import { ClaimKeeper } from '../../src/drivers/etcd/leases/claim-keeper.ts'
 import { fakeTime, type FakeTime } from '../../src/testing/index.ts'
 import { claimOf } from '../support/claims.ts'
 
@@ -9,14 +9,14 @@ const held: ClaimStatus = { state: 'held', fence: 1, ttlMs }
 const waiting: ClaimStatus = { state: 'waiting', ahead: 0, ttlMs, againMs: ttlMs }
 
 let time: FakeTime
-let claims: OwnClaims
+let claims: ClaimKeeper
 /** The ids of each call to end claims, and how to answer it. */
 let ended: { ids: string[]; answer: (outcome: 'removed' | 'unknown') => void }[]
 
 beforeEach(() => {
   time = fakeTime()
   ended = []
-  claims = new OwnClaims(time.environment, (over) => {
+  claims = new ClaimKeeper(time.environment, (over) => {
     return new Promise((resolve) => ended.push({ ids: over.map(({ id }) => id), answer: resolve }))
   })
 })

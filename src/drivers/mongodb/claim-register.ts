@@ -1,33 +1,33 @@
-import { keyOf } from '../../core/contract/requests.ts'
+import { claimIdOf, keyOf } from '../../core/contract/requests.ts'
 import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
 
-/** How one of our claims stood when it was last answered. */
-export interface OwnClaim {
+/** A claim of this driver as it was last answered. */
+export interface RegisteredClaim {
   readonly state: 'held' | 'waiting'
   readonly leaving: boolean
-  /** Until then, on the clock of this process, it surely holds, and came after nobody who must be remembered. */
+  /** Until then, on the clock of this process, it surely holds, and it succeeded no claim that must be remembered. */
   readonly safeUntil: number
-  /** Its owner has been told to ask, and has no answer yet. */
-  asked: boolean
+  /** Its owner has been told to poll, and has no answer yet. */
+  polled: boolean
 }
 
-/** What answers brought to light. */
+/** What answers showed. */
 export interface Noted {
-  /** Keys to look at from now on: new ones, and those somebody new waits for. */
+  /** Keys to poll from now on: new ones, and those that a new claim waits for. */
   readonly keys: readonly string[]
-  /** Claims whose owners asked before they could hear what others had done. */
+  /** Claims that another driver changed, and whose owners polled before a notification came. */
   readonly found: readonly { readonly key: string; readonly id: string }[]
 }
 
-/** The claims this driver was last asked about that are not over, by key: whoever may have missed news is among them. */
-export class OwnClaims {
-  readonly #byKey = new Map<string, Map<string, OwnClaim>>()
+/** The claims of this driver that are not over, by key: those whose notifications may have been missed are among them. */
+export class ClaimRegister {
+  readonly #byKey = new Map<string, Map<string, RegisteredClaim>>()
 
   has(key: string, id: string): boolean {
     return this.#byKey.get(key)?.has(id) === true
   }
 
-  of(key: string): ReadonlyMap<string, OwnClaim> {
+  of(key: string): ReadonlyMap<string, RegisteredClaim> {
     return this.#byKey.get(key) ?? none
   }
 
@@ -40,24 +40,24 @@ export class OwnClaims {
     return false
   }
 
-  /** Whether one of ours surely holds at a time of this process's clock, and came after nobody who must be remembered. */
+  /** Whether a claim surely holds at a time of this process's clock, and succeeded no claim that must be remembered. */
   isSafe(key: string, id: string, now: number): boolean {
     return now < (this.#byKey.get(key)?.get(id)?.safeUntil ?? -Infinity)
   }
 
-  /** Takes down what was answered to requests sent at `sentAt`, on the clock of this process. */
+  /** Records the answers to requests sent at `sentAt`, on the clock of this process. */
   note(requests: readonly Request[], statuses: readonly ClaimStatus[], sentAt: number): Noted {
     const keys: string[] = []
     const found: { key: string; id: string }[] = []
     for (const [index, request] of requests.entries()) {
       const status = statuses[index]
-      if (request.op === 'evict' || status === undefined || status.state === 'unknown') continue
+      const id = claimIdOf(request)
+      if (id === undefined || status === undefined || status.state === 'unknown') continue
       const key = keyOf(request)
-      const id = request.op === 'claim' ? request.claim.id : request.id
       const before = this.#byKey.get(key)?.get(id)
-      const after = ownClaim(status, sentAt)
+      const after = registeredClaim(status, sentAt)
       const leaves = request.op === 'release' || (request.op === 'withdraw' && after === undefined)
-      if (before?.asked === false && !leaves && differs(before, after)) found.push({ key, id })
+      if (before?.polled === false && !leaves && differs(before, after)) found.push({ key, id })
       if (after === undefined) this.#delete(key, id)
       else {
         if (before === undefined && (this.#byKey.get(key) === undefined || after.state === 'waiting')) keys.push(key)
@@ -71,7 +71,7 @@ export class OwnClaims {
     this.#byKey.clear()
   }
 
-  #put(key: string, id: string, claim: OwnClaim): void {
+  #put(key: string, id: string, claim: RegisteredClaim): void {
     let claims = this.#byKey.get(key)
     if (claims === undefined) this.#byKey.set(key, (claims = new Map()))
     claims.set(id, claim)
@@ -83,16 +83,16 @@ export class OwnClaims {
   }
 }
 
-function ownClaim(status: ClaimStatus, sentAt: number): OwnClaim | undefined {
-  if (status.state === 'waiting') return { state: 'waiting', leaving: false, safeUntil: -Infinity, asked: false }
+function registeredClaim(status: ClaimStatus, sentAt: number): RegisteredClaim | undefined {
+  if (status.state === 'waiting') return { state: 'waiting', leaving: false, safeUntil: -Infinity, polled: false }
   if (status.state !== 'held') return undefined
-  // What is left was counted after the sending, by a clock that may run a little faster.
+  // The server counted the ttl after the sending, by a clock that may run a little faster.
   const safeUntil = status.after === undefined ? sentAt + 0.9 * status.ttlMs : -Infinity
-  return { state: 'held', leaving: status.leaving !== undefined, safeUntil, asked: false }
+  return { state: 'held', leaving: status.leaving !== undefined, safeUntil, polled: false }
 }
 
-function differs(before: OwnClaim, after: OwnClaim | undefined): boolean {
+function differs(before: RegisteredClaim, after: RegisteredClaim | undefined): boolean {
   return before.state !== after?.state || before.leaving !== after.leaving
 }
 
-const none: ReadonlyMap<string, OwnClaim> = new Map()
+const none: ReadonlyMap<string, RegisteredClaim> = new Map()

@@ -1,7 +1,7 @@
 /**
  * The etcd leases that claims of this driver live on: one for each ttl, in whole seconds, and one for each claim that is to
- * outlive its process. Of a shared lease up to a sixth may be over when a claim is put on it. Who goes on renewing is told so;
- * a claim that nobody will renew must get all of its time.
+ * outlive its process. Of a shared lease up to a sixth may have passed when a claim is put on it: an owner that goes on renewing is
+ * told so, but a claim that nobody will renew must get all of its time.
  *
  * A grant is agreed on by a majority, and a new leader gives every lease its whole time again, so a lease lasts for its
  * ttl at least, counted from before the grant was sent. A leader answers a keep-alive by itself, though, and one that has
@@ -9,8 +9,8 @@
  * has afterwards done something that needs the majority, and is in the same term still: decision 080.
  */
 import { randomBytes } from 'node:crypto'
-import { isLeaseThere } from './faults.ts'
-import { calls, grantRequest, leaseRequest, readLease } from './messages.ts'
+import { isLeaseThere } from '../rpc/errors.ts'
+import { calls, grantRequest, leaseRequest, leaseReply } from '../rpc/messages.ts'
 
 /** A node, as long as we are connected to it. */
 interface Node {
@@ -18,25 +18,25 @@ interface Node {
   term: number
 }
 
-/** The way to the nodes: see `line.ts`. */
-export interface LeaseLine {
+/** The calls that leases need: see `rpc/client.ts`. */
+export interface LeaseClient {
   session(): Promise<Node>
   call(
     path: string,
     message: Buffer,
     timeoutMs: number,
-  ): Promise<{ readonly data: Buffer; readonly session: Node; readonly turn: number }>
+  ): Promise<{ readonly data: Buffer; readonly session: Node; readonly callNumber: number }>
   /** How many calls have been sent. */
-  readonly turns: number
+  readonly callsSent: number
 }
 
-/** A keep-alive that was answered, and not yet proved. */
-interface Belief {
+/** A keep-alive that was answered, and not yet confirmed by a majority. */
+interface UnconfirmedKeepAlive {
   readonly sentAt: number
   readonly session: Node
   readonly term: number
-  /** Calls sent later than this one can prove it. */
-  readonly turn: number
+  /** Calls sent later than this one can confirm it. */
+  readonly callNumber: number
 }
 
 interface Lease {
@@ -44,31 +44,31 @@ interface Lease {
   readonly seconds: number
   /** When it was first asked for. */
   readonly askedAt: number
-  /** Claims of the same ttl live on it, or have done so. */
+  /** Claims of the same ttl live on the lease, or have done so. */
   isShared: boolean
   granted: boolean
-  /** It may be gone, whatever was sure. */
-  doubted: boolean
+  /** The lease may be gone, whatever `sureUntil` says. */
+  isSuspect: boolean
   lastsMs: number
-  /** Until then it lives, on the clock of this process. */
+  /** Until then the lease surely lives, on the clock of this process. */
   sureUntil: number
-  belief: Belief | undefined
+  unconfirmed: UnconfirmedKeepAlive | undefined
   underWay: Promise<void> | undefined
 }
 
 export interface LeasesSetup {
-  readonly line: LeaseLine
+  readonly client: LeaseClient
   readonly now: () => number
-  /** For how many seconds a lease is wanted on which claims of this ttl live. */
+  /** The seconds of a lease for claims of this ttl. */
   readonly secondsFor: (ttlMs: number) => number
 }
 
-/** A lease is kept alive once this part of it is over. */
+/** A lease is kept alive once this part of it has passed. */
 const freshPart = 1 / 6
-/** What is waited for an answer to that: whoever lives on the lease must have time to ask again. */
+/** The part of a lease that a keep-alive may take: there must be time for another. */
 const answerPart = 1 / 3
 
-/** What is waited for etcd to end a lease that is of no more use. */
+/** The timeout of a revocation. */
 const dropMs = 5000
 
 export class Leases {
@@ -86,7 +86,7 @@ export class Leases {
     return lease?.granted === true ? lease.id : 0
   }
 
-  /** What is sure to be left of a lease of ours; undefined: it is none of ours. */
+  /** What is surely left of a lease of ours; undefined: the lease is not ours. */
   leftMs(id: number): number | undefined {
     const lease = this.#byId.get(id)
     return lease === undefined ? undefined : lease.sureUntil - this.#setup.now()
@@ -99,7 +99,7 @@ export class Leases {
     if (this.#isFresh(lease)) return
     lease.underWay ??= this.#refresh(lease, timeoutMs).finally(() => (lease.underWay = undefined))
     await lease.underWay
-    // It was over: another takes its place.
+    // The lease was over, and another takes its place.
     if (this.#bySeconds.get(seconds) !== lease) await this.secure(ttlMs, timeoutMs)
   }
 
@@ -112,34 +112,34 @@ export class Leases {
     return lease.id
   }
 
-  /** Ends a lease that was for one claim only, and that nothing is on any more. Otherwise etcd would keep it until its time is over. */
+  /** Revokes a lease for one claim only that no key is on any more: etcd would keep it until it expires. */
   drop(id: number): void {
     const lease = this.#byId.get(id)
     if (lease === undefined || lease.isShared) return
     this.#byId.delete(id)
-    // Not waited for, and may fail: the lease ends by itself.
-    this.#setup.line.call(calls.revoke, leaseRequest(id), dropMs).catch(() => {})
+    // Not waited for, and may fail: the lease expires by itself.
+    this.#setup.client.call(calls.revoke, leaseRequest(id), dropMs).catch(() => {})
   }
 
-  /** Takes in what a node answered to something that needs the majority. */
-  witness({ session, turn }: { readonly session: Node; readonly turn: number }, term: number): void {
+  /** Takes in the answer of a node to a call that needs the majority. */
+  confirm({ session, callNumber }: { readonly session: Node; readonly callNumber: number }, term: number): void {
     session.term = Math.max(session.term, term)
     for (const lease of this.#bySeconds.values()) {
-      const { belief } = lease
-      if (belief === undefined || belief.session !== session || turn <= belief.turn) continue
-      lease.belief = undefined
-      if (term === belief.term) lease.sureUntil = Math.max(lease.sureUntil, belief.sentAt + lease.lastsMs)
+      const { unconfirmed } = lease
+      if (unconfirmed === undefined || unconfirmed.session !== session || callNumber <= unconfirmed.callNumber) continue
+      lease.unconfirmed = undefined
+      if (term === unconfirmed.term) lease.sureUntil = Math.max(lease.sureUntil, unconfirmed.sentAt + lease.lastsMs)
     }
   }
 
-  /** One of them may be gone: each is asked for before it is used again. */
-  doubt(): void {
-    for (const lease of this.#bySeconds.values()) lease.doubted = lease.granted
+  /** A lease may be gone: each is kept alive before it is used again. */
+  suspectAll(): void {
+    for (const lease of this.#bySeconds.values()) lease.isSuspect = lease.granted
   }
 
-  #isFresh({ sureUntil, belief, lastsMs, granted, doubted }: Lease): boolean {
-    const until = belief === undefined ? sureUntil : Math.max(sureUntil, belief.sentAt + lastsMs)
-    return granted && !doubted && until - this.#setup.now() > (1 - freshPart) * lastsMs
+  #isFresh({ sureUntil, unconfirmed, lastsMs, granted, isSuspect }: Lease): boolean {
+    const until = unconfirmed === undefined ? sureUntil : Math.max(sureUntil, unconfirmed.sentAt + lastsMs)
+    return granted && !isSuspect && until - this.#setup.now() > (1 - freshPart) * lastsMs
   }
 
   #share(seconds: number): Lease {
@@ -151,7 +151,7 @@ export class Leases {
     return lease
   }
 
-  /** Of an id that nobody else has: a grant whose reply was lost can be sent once more. */
+  /** The id is unique, so a grant whose reply was lost can be sent again. */
   #invent(seconds: number): Lease {
     const id = randomBytes(6).readUIntBE(0, 6) + 1
     const askedAt = this.#setup.now()
@@ -161,10 +161,10 @@ export class Leases {
       askedAt,
       isShared: false,
       granted: false,
-      doubted: false,
+      isSuspect: false,
       lastsMs: seconds * 1000,
       sureUntil: -Infinity,
-      belief: undefined,
+      unconfirmed: undefined,
       underWay: undefined,
     }
   }
@@ -174,18 +174,18 @@ export class Leases {
   }
 
   async #grant(lease: Lease, timeoutMs: number): Promise<void> {
-    const { line, now } = this.#setup
+    const { client, now } = this.#setup
     const sentAt = now()
     try {
-      const reply = await line.call(calls.grant, grantRequest(lease.id, lease.seconds), timeoutMs)
-      const { seconds } = readLease(reply.data)
-      // Very short ones are made longer, and none shorter.
+      const reply = await client.call(calls.grant, grantRequest(lease.id, lease.seconds), timeoutMs)
+      const { seconds } = leaseReply.read(reply.data)
+      // etcd makes very short leases longer, and none shorter.
       lease.lastsMs = Math.max(lease.seconds, seconds) * 1000
       lease.granted = true
       lease.sureUntil = sentAt + lease.lastsMs
     } catch (error) {
       if (!isLeaseThere(error)) throw error
-      // Ours: an earlier grant came through, and only its answer did not. Little of it may be left.
+      // An earlier grant of ours was carried out, and only its reply was lost. Little of the lease may be left.
       lease.granted = true
       lease.sureUntil = lease.askedAt + lease.lastsMs
       await this.#keepAlive(lease, timeoutMs)
@@ -193,25 +193,25 @@ export class Leases {
   }
 
   async #keepAlive(lease: Lease, timeoutMs: number): Promise<void> {
-    const { line, now } = this.#setup
-    const before = await line.session()
+    const { client, now } = this.#setup
+    const before = await client.session()
     const { term } = before
     const sentAt = now()
     const answerMs = Math.min(timeoutMs, answerPart * lease.lastsMs)
-    const { data, session } = await line.call(calls.keepAlive, leaseRequest(lease.id), answerMs)
-    const reply = readLease(data)
+    const { data, session } = await client.call(calls.keepAlive, leaseRequest(lease.id), answerMs)
+    const reply = leaseReply.read(data)
     if (reply.seconds <= 0) {
       lease.sureUntil = -Infinity
       this.#bySeconds.delete(lease.seconds)
       return
     }
-    lease.doubted = false
-    // Of another node the term before is not known: it may have asked a leader that was none any more.
+    lease.isSuspect = false
+    // The earlier term of another node is not known: it may have asked a deposed leader.
     if (session !== before) return
-    lease.belief = { sentAt, session, term, turn: line.turns }
+    lease.unconfirmed = { sentAt, session, term, callNumber: client.callsSent }
   }
 
-  /** Leases that are over are of no use to anybody. */
+  /** Forgets leases that are over. */
   #forgetOld(): void {
     for (const [id, lease] of this.#byId) {
       if (this.#bySeconds.get(lease.seconds) === lease) continue
