@@ -102,7 +102,7 @@ export function givenLabels(labels: Labels, taken: ReadonlySet<string>): Labels 
   throw new LeaseholdError('INVALID', `There is a label "${clash}" already. Call yours something else.`)
 }
 
-/** Counts values by how large they are. */
+/** Counts values by their size. @internal */
 export class Histogram {
   readonly #bounds: readonly number[]
   /** How many are in each bucket and in none before; the last is for those beyond every bound. */
@@ -129,17 +129,17 @@ export class Histogram {
   }
 }
 
-/** Throws INVALID unless these are numbers that rise. */
+/** Throws INVALID unless the bounds are increasing numbers. @internal */
 export function checkBuckets(bounds: readonly number[], what: string): readonly number[] {
   const rise = bounds.every((bound, index) => index === 0 || bound > (bounds[index - 1] ?? Infinity))
   if (bounds.length > 0 && bounds.every(Number.isFinite) && rise) return [...bounds]
   throw new LeaseholdError('INVALID', `${what} must be one or more numbers of seconds, each above the one before.`)
 }
 
-/** Nothing but the labels that all have. */
+/** No labels but those that every series has. @internal */
 export const noLabels: Labels = Object.freeze({})
 
-/** One tally for each set of labels. */
+/** One tally for each set of labels. @internal */
 export class Series<Item> {
   readonly #common: Labels
   readonly #start: () => Item
