@@ -6,7 +6,7 @@ import { checkOptions } from '../core/contract/option-names.ts'
 import { connectNames, type ConnectOptions, openLocks } from './create-locks.ts'
 import type { StartThread } from './client/client.ts'
 import type { Locks } from './locks.ts'
-import { sayItInDefaults } from './options.ts'
+import { defaultsHints } from './options.ts'
 
 /**
  * Connects to the store a URL names, `memory:`, `memory:NAME`, `sqlite:FILE` …, and opens its locks.
@@ -20,9 +20,9 @@ import { sayItInDefaults } from './options.ts'
  * ```
  */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Locks> {
-  checkOptions(options, connectNames, 'connect', sayItInDefaults)
+  checkOptions(options, connectNames, 'connect', defaultsHints)
   const { runner, heartbeatThread = false, ...rest } = options
-  // Loaded only now, as it needs Node: `createLocks`, which comes with it, is for every runtime.
+  // Loaded only now, as it needs Node: `createLocks`, of the same entry point, runs everywhere.
   const { driverFor, livesInThread } = await import('./stores/connect-driver.ts')
   if (heartbeatThread && livesInThread(url)) {
     throw new LeaseholdError('INVALID', 'A memory store lives in one thread: heartbeatThread cannot renew there.')
@@ -37,7 +37,7 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
       startThread: heartbeatThread ? (report) => startThread(url, report) : undefined,
     })
   } catch (error) {
-    // Nobody else has it, and it may be open.
+    // The driver may be open, and nobody else can close it.
     await driver.close().catch(() => {})
     name?.release()
     throw error

@@ -10,7 +10,7 @@ import type { Locks } from './locks.ts'
 import { LocksClient } from './locks-client.ts'
 import type { Logger } from './client/logger.ts'
 import { openClient } from './client/open-client.ts'
-import { sayItInDefaults, type AcquireOptions } from './options.ts'
+import { defaultsHints, type AcquireOptions } from './options.ts'
 
 /** The options of all locks of one client. */
 export interface LocksOptions {
@@ -23,13 +23,13 @@ export interface LocksOptions {
   /** For operators: stored with every claim. JSON. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
   /**
-   * Where the client writes what it does. `console` fits.
+   * Where the client logs what it does. `console` fits.
    *
    * @default nowhere
    */
   readonly logger?: Logger | undefined
   /**
-   * Options of every acquisition that does not name its own.
+   * Options of every acquisition, unless it names its own.
    *
    * @default {}
    */
@@ -41,21 +41,21 @@ export interface LocksOptions {
    */
   readonly allowForce?: boolean | undefined
   /**
-   * Looks for owners that wait for each other, in any process, and gives one of them DEADLOCK. Concerns claims made in a
+   * Detects owners that wait for each other, in any process, and ends one of the waits with DEADLOCK. Covers claims made in a
    * `run` body or with the `owner` option.
    *
    * @default true, where the store keeps a queue
    */
   readonly deadlockDetection?: boolean | undefined
   /**
-   * Remembers where an owner acquired each lock, for the error it gets should it wait for itself. Costs some ten
+   * Remembers where an owner acquired each lock, for the error it gets if it would wait for itself. Costs some ten
    * microseconds an acquisition.
    *
-   * @default true, but where NODE_ENV is `production`
+   * @default true, unless NODE_ENV is `production`
    */
   readonly traceOwners?: boolean | undefined
   /**
-   * For development: warns when an owner takes locks in an order that another took the other way round.
+   * For development: warns when two locks are taken in both orders.
    *
    * @default false
    */
@@ -67,14 +67,14 @@ export interface CreateLocksOptions extends LocksOptions {
   /** The store, by its driver: `memory()`, `redis(…)`, `postgres(…)` … */
   readonly driver: LockDriver
   /**
-   * Time, timers and chance, for simulators and tests.
+   * Time, timers and random numbers, for simulators and tests.
    *
    * @default this machine's
    */
   readonly environment?: Environment | undefined
 }
 
-/** @internal */
+/** The names of the options of all clients. @internal */
 export const locksNames: OptionNames<LocksOptions> = {
   namespace: true,
   metadata: true,
@@ -86,8 +86,8 @@ export const locksNames: OptionNames<LocksOptions> = {
   warnLockOrder: true,
 }
 const createNames: OptionNames<CreateLocksOptions> = { driver: true, environment: true, ...locksNames }
-const ofConnect = 'Only connect, which opens the store by its URL, has that.'
-const createHints = { ...sayItInDefaults, runner: ofConnect, heartbeatThread: ofConnect }
+const ofConnect = 'Only connect, which opens the store by its URL, has that option.'
+const createHints = { ...defaultsHints, runner: ofConnect, heartbeatThread: ofConnect }
 
 /**
  * Locks over a driver you made yourself. Closing them closes the driver.
@@ -112,7 +112,7 @@ export interface OpenLocksOptions extends CreateLocksOptions {
   readonly startThread: StartThread | undefined
 }
 
-/** @internal */
+/** Opens a client and what watches it, for `createLocks` and `connect`. @internal */
 export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
   const { driver, defaults = {} } = options
   const client = await openClient(options)
@@ -120,7 +120,7 @@ export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
   if (queue && owners && options.deadlockDetection !== false) client.deadlocks = new DeadlockWatch(client)
   client.tracesOwners = options.traceOwners ?? environmentVariable('NODE_ENV') !== 'production'
   if (options.warnLockOrder === true) client.order = new LockOrder(client.owners, (message) => client.warn(message))
-  // Checks the defaults against what the store can do: before there is a thread to end.
+  // Checks the defaults against the store, before a thread is started.
   const locks = new LocksClient(client, defaults)
   if (options.startThread !== undefined) await client.startThread(options.startThread)
   return locks
@@ -143,5 +143,5 @@ export interface ConnectOptions extends LocksOptions {
   readonly heartbeatThread?: boolean | undefined
 }
 
-/** @internal */
+/** The names of the options of `connect`. @internal */
 export const connectNames: OptionNames<ConnectOptions> = { ...locksNames, runner: true, heartbeatThread: true }

@@ -59,22 +59,22 @@ export interface Lease extends AsyncDisposable {
   startHeartbeat(every?: Duration): void
   /** Stops renewing by itself. The lease runs out unless `renew` is called. */
   stopHeartbeat(): void
-  /** Says that the work is getting on: with the `progress` option the lease is renewed only while this is called. */
+  /** Reports progress of the work: with the `progress` option the lease is renewed only while this is called. */
   progress(): void
-  /** Lets the lock go. Never rejects: where there is nothing to let go, the result says why. */
+  /** Releases the lock. Never rejects: if there was nothing to release, the result says why. */
   release(): Promise<ReleaseResult>
   /**
-   * Makes a read lease the only one, ahead of every waiting claim. This lease stays as it is until then, and for good if
-   * the upgrade is refused, aborted or not granted in time. A second holder that wants to upgrade gets DEADLOCK: one of
-   * the two must let go. The lease that comes of it is a new one with a new fence; this one is over. It comes also if the
-   * wait is given up when the store has granted it already.
+   * Turns a read lease into an exclusive one, ahead of every waiting claim. Resolves to a new lease with a new fence; this one
+   * is then over. If the upgrade is refused, aborted or not granted in time, this lease stays as it is. If the store had
+   * granted it by then, the new lease comes all the same. A second holder that wants to upgrade gets DEADLOCK: one of the two
+   * must release.
    */
   upgrade(options?: WaitOptions): Promise<Lease>
-  /** Lets readers in, those that wait at once. The lease that comes of it is a new one; this one is over. */
+  /** Lets readers in, those that wait at once. Resolves to a new lease; this one is over. */
   downgrade(): Promise<Lease>
   /**
-   * Gives the lease to another process without letting go: pass what this resolves with to `locks.resume` there. From then
-   * on the lease lives by its ttl, whatever becomes of this process.
+   * Gives the lease to another process without releasing it: pass the result to `locks.resume` there. From then on the lease
+   * lives by its ttl, whatever becomes of this process.
    *
    * @example
    * ```ts
@@ -84,18 +84,18 @@ export interface Lease extends AsyncDisposable {
    * ```
    */
   handOff(): Promise<LeaseProof>
-  /** What proves this lease to a server: see `locks.verify`. The id in it is a secret. */
+  /** A proof of this lease for a server: see `locks.verify`. The id in it is a secret. */
   toJSON(): LeaseProof
 }
 
-/** Several locks, held together: what `locks.acquireAll` gives. */
+/** Several locks, held together: the result of `locks.acquireAll`. */
 export interface LeaseSet extends AsyncDisposable {
   /** In the canonical order of their keys. */
   readonly leases: readonly Lease[]
   /** Aborts as soon as one of the leases is lost. */
   readonly signal: AbortSignal
-  /** Whether every one of them can still be trusted. */
+  /** Whether all leases can still be trusted. */
   readonly held: boolean
-  /** Lets all of them go, in one batch. */
+  /** Releases all leases, in one batch. */
   release(): Promise<readonly ReleaseResult[]>
 }

@@ -14,8 +14,8 @@ import type { TaskClaim, TaskOptions } from './primitives/task.ts'
 import type { LeaseProof, Verified } from './lease/proof.ts'
 
 /**
- * All locks of one namespace of one store. Made by `connect` or `createLocks`. Code that needs only some of it can say so
- * with `Pick`, and a test passes a double of that: an object literal will do.
+ * All locks of one namespace of one store. Made by `connect` or `createLocks`. Code that needs only some methods can take a
+ * `Pick` of it; a test then passes an object literal.
  *
  * @example
  * ```ts
@@ -32,7 +32,7 @@ import type { LeaseProof, Verified } from './lease/proof.ts'
  * ```
  */
 export interface Locks extends AsyncDisposable {
-  /** Who this client is to others. */
+  /** This client, as others see it. */
   readonly runner: Runner
   /** Keeps these locks apart from others in the same store. */
   readonly namespace: string
@@ -58,7 +58,7 @@ export interface Locks extends AsyncDisposable {
    */
   tryAcquire(scope: ScopeLike, options?: AcquireOptions): Promise<Lease | null>
   /**
-   * Runs `body` while the lock is held, and lets go whatever happens. Rejects with the body's error if there is one, else
+   * Runs `body` while the lock is held, and releases it in any case. Rejects with the body's error if there is one, else
    * with LOST if the lock was lost before the body had finished.
    *
    * @example
@@ -73,8 +73,8 @@ export interface Locks extends AsyncDisposable {
   run<Result>(scope: ScopeLike, body: Body<Result>): Promise<Result>
   run<Result>(scope: ScopeLike, options: AcquireOptions, body: Body<Result>): Promise<Result>
   /**
-   * All of these locks or none, within one `wait`. Cannot deadlock with another `acquireAll`. A scope that another one covers
-   * needs no lease of its own and gets none; ranges that overlap otherwise are INVALID.
+   * All of these locks or none, within one `wait`. Cannot deadlock with another `acquireAll`. A scope that another scope
+   * covers gets no lease of its own; ranges that overlap otherwise are INVALID.
    *
    * @example
    * ```ts
@@ -84,7 +84,7 @@ export interface Locks extends AsyncDisposable {
    */
   acquireAll(scopes: readonly ScopeLike[], options?: AcquireOptions): Promise<LeaseSet>
   /**
-   * The same lock, with the same options, again and again.
+   * A lock with fixed options, to be used again and again.
    *
    * @example
    * ```ts
@@ -106,7 +106,7 @@ export interface Locks extends AsyncDisposable {
    */
   readWrite(scope: ScopeLike, options?: AcquireOptions): ReadWriteLock
   /**
-   * A lock that up to `permits` may hold at once. Everybody must use the same number: another is told SCOPE_MISMATCH.
+   * A lock that up to `permits` may hold at once. All clients must use the same number; another is refused with SCOPE_MISMATCH.
    *
    * @example
    * ```ts
@@ -127,7 +127,7 @@ export interface Locks extends AsyncDisposable {
    */
   elect(name: string, options?: ElectionOptions): Election
   /**
-   * Runs a scheduled job on one of many machines: on whichever asks first, unless one of them ran it within `atLeast`. Tells
+   * Runs a scheduled job on one of many machines: on the first that asks, unless the job ran within `atLeast`. The result says
    * whether it ran here.
    *
    * @example
@@ -151,27 +151,27 @@ export interface Locks extends AsyncDisposable {
    * ```
    */
   claim(queue: string, taskId: string, options?: TaskOptions): Promise<TaskClaim>
-  /** Takes over a lease that another process handed off: pass what its `handOff()` gave. Its fence stays the same. */
+  /** Takes over a lease that another process handed off: pass the result of its `handOff()`. The fence stays the same. */
   resume(proof: LeaseProof, options?: AcquireOptions): Promise<Lease>
-  /** A page of what is held and waited for in this namespace. */
+  /** A page of the locks in this namespace that are held or waited for. */
   list(options?: ListOptions): Promise<LockPage>
-  /** Who holds a lock and who waits for it; null if nobody does. For a byte range: those that overlap it. */
+  /** Who holds a lock and who waits for it; null if nobody does. For a byte range: the claims that overlap it. */
   inspect(scope: ScopeLike): Promise<LockInfo | null>
-  /** What stands in whose way, in sentences. */
+  /** Who holds a lock and who waits for it, in sentences. */
   explain(scope: ScopeLike): Promise<string>
   /** Whether a lock is held, by whom and since when. */
   status(scope: ScopeLike): Promise<LockStatus>
   /**
-   * Takes the lock from its holders at once, or from the one with `fence`; of an inode with ranges, from those that overlap
-   * what is named. For operators: the holder is told, but it may be writing still; only its fence protects. Needs
+   * Takes the lock from all its holders at once, or only from the holder with `fence`; for a byte range, from holders that
+   * overlap it. For operators: the holder is notified, but may still be writing, and only its fence protects. Needs
    * `allowForce`. Resolves to how many were evicted.
    */
   evict(scope: ScopeLike, options: EvictOptions): Promise<number>
-  /** Clears away leases that have expired and that nobody has asked about since. Resolves to how many locks that concerned. */
+  /** Clears expired leases that the store has not cleared yet. Resolves to how many locks had such leases. */
   sweep(): Promise<number>
-  /** Counters since `connect`, and how the namespace looks now. */
+  /** Counters since `connect`, and the locks of the namespace now. */
   stats(): Promise<Statistics>
-  /** Asks the store whether a proof from another process stands for a lease on `scope`. */
+  /** Asks the store whether a proof from another process stands for a held lease on `scope`. */
   verify(proof: LeaseProof, scope: ScopeLike): Promise<Verified>
   /**
    * Calls `listener` on every such event until it is disposed of.
@@ -182,6 +182,6 @@ export interface Locks extends AsyncDisposable {
    * ```
    */
   on<Name extends EventName>(name: Name, listener: LockEventListener<Name>): Disposable
-  /** Releases what is held, ends what waits, and lets go of the store. */
+  /** Releases all leases, ends all waits, and closes the connection to the store. */
   close(): Promise<void>
 }

@@ -1,7 +1,7 @@
 import { pausesMs, retryPresets, type Backoff } from '../core/time/backoff.ts'
 import { durationMs, positiveMs, type Duration } from '../core/time/duration.ts'
 import type { EvictRule, Supports } from '../core/contract/driver.ts'
-import { LeaseholdError } from '../core/errors.ts'
+import { LeaseholdError, unsupported } from '../core/errors.ts'
 import { durationMaxOf } from '../core/contract/limits.ts'
 import { requestBounds, textFault } from '../core/contract/bounds.ts'
 import { checkOptions, type OptionNames, withDefaults } from '../core/contract/option-names.ts'
@@ -26,10 +26,10 @@ export type LeasePreset = keyof typeof leasePresets
 /** What to do when somebody else holds the lock. */
 export type ConflictStrategy = 'wait' | 'fail' | 'steal-stale' | 'preempt' | 'reclaim' | 'force'
 
-/** How often to ask, and with which pauses in between. */
+/** How often to try, and with which pauses in between. */
 export interface RetryOptions {
   /**
-   * Attempts in all, the first one too.
+   * Attempts in all, including the first.
    *
    * @default Infinity
    */
@@ -47,13 +47,13 @@ export interface RetryOptions {
    */
   readonly max?: Duration | undefined
   /**
-   * By how much each pause is longer than the one before.
+   * By which factor each pause is longer than the previous one.
    *
    * @default 2
    */
   readonly factor?: number | undefined
   /**
-   * How much of a pause is left to chance, 0 to 1.
+   * Which share of a pause is random, 0 to 1.
    *
    * @default 0.2
    */
@@ -80,7 +80,7 @@ export interface AcquireOptions {
    * @default Infinity for `acquire`, 0 for `tryAcquire`
    */
   readonly wait?: Duration | undefined
-  /** Gives up waiting when it fires. */
+  /** Gives up waiting when the signal aborts. */
   readonly signal?: AbortSignal | undefined
   /**
    * How often to renew. `auto`: every third of the ttl. `manual`: only when `renew` is called. A duration: at most half
@@ -126,15 +126,15 @@ export interface AcquireOptions {
    */
   readonly staleAfter?: Duration | undefined
   /**
-   * How often to ask, and with which pauses: of a store that cannot queue, or cannot be reached. In a queue a claim stays
-   * no longer than those pauses take together: `none` does not wait, `standard` waits about 21 s. Then TIMEOUT, if not
-   * before by `wait`.
+   * How often to try, and with which pauses, if the store cannot queue or cannot be reached. In a queue a claim waits no
+   * longer than all pauses together: `none` does not wait, `standard` waits about 21 s. Then TIMEOUT, unless `wait` ends
+   * first.
    *
    * @default as often as `wait` allows
    */
   readonly retry?: keyof typeof retryPresets | RetryOptions | undefined
   /**
-   * The same owner may take a lock that it holds once more: counted, same fence.
+   * Lets an owner acquire a lock that it already holds: counted, with the same fence.
    *
    * @default false
    */
@@ -142,37 +142,37 @@ export interface AcquireOptions {
   /** For operators: stored with the claim. JSON. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
   /**
-   * Who is asking, by a name of your own: somebody who does one thing at a time.
+   * The owner of the claim, by a name of your own: a part of your program that does one thing at a time.
    *
-   * @default the `run` body in which the lock is asked for, if any
+   * @default the `run` body that acquires the lock, if any
    */
   readonly owner?: string | undefined
 }
 
-/** For how long to wait, and when to give up. */
+/** How long to wait, and when to give up. */
 export type WaitOptions = Pick<AcquireOptions, 'wait' | 'signal'>
 
-/** How to wait and when to stop; for how long, each call says itself. @internal */
+/** How to wait and when to give up. How long to wait is said by each call. @internal */
 export interface WaitPolicy {
   readonly signal: AbortSignal | undefined
-  /** Absent: ask for as long as the call may wait, and retry a store that fails ten times. */
+  /** Absent: try for as long as the call may wait; of a store that fails, ten times. */
   readonly retry: Backoff | undefined
   /** How long to stay in a queue at most. Absent: for as long as the call may wait. */
   readonly queueMs?: number | undefined
-  /** The pauses of a store that is expensive to ask. */
+  /** The pauses between polls of a store whose requests are expensive. */
   readonly polling?: Backoff | undefined
 }
 
 /** The options of one acquisition, checked and in numbers. @internal */
 export interface AcquireTerms {
   readonly ttlMs: number
-  /** Infinity: by hand. */
+  /** Infinity: only `renew` renews. */
   readonly heartbeatMs: number
   readonly waitMs: number | undefined
   readonly waitPolicy: WaitPolicy
   readonly priority: number
   readonly maxHoldMs: number | undefined
-  /** Of a conversion: when the longest hold of the lease it came of is over, by the client's clock. */
+  /** Of a conversion: when the `maxHold` of the original lease is over, by the client's clock. */
   readonly holdUntil?: number | undefined
   readonly graceMs: number
   readonly progressMs: number | undefined
@@ -182,11 +182,11 @@ export interface AcquireTerms {
   readonly staleMs: number | undefined
   readonly reentrant: boolean
   readonly metadata: Readonly<Record<string, unknown>> | undefined
-  /** Whom the claim is for, as `core/contract/owner-name.ts` writes it. */
+  /** The owner of the claim, as `core/contract/owner-name.ts` writes it. */
   readonly owner: string | undefined
-  /** Where the caller asked, if an owner did: told to it should it wait for itself. */
+  /** Where an owner acquired: for the error it gets if it would wait for itself. */
   readonly origin?: Origin
-  /** A claim that is evicted before its owner hears of its grant is not made again. */
+  /** If the claim is evicted before its owner learns of the grant, it is not made again. */
   readonly endsWhenEvicted?: boolean
   /** The claim outlives its process. */
   readonly detached?: boolean
@@ -224,9 +224,9 @@ const noTimeout = { timeout: `Use 'wait' for how long to wait, 'ttl' for the lea
 const attemptsHint = `Use 'attempts', which counts the first one too.`
 const noRetries = { maxAttempts: attemptsHint, retries: attemptsHint, maxRetries: attemptsHint, limit: attemptsHint }
 
-/** For whoever was given an acquire option that is none of theirs: where to say it. @internal */
-export const sayItInDefaults: Readonly<Record<string, string>> = Object.fromEntries(
-  Object.keys(acquireNames).map((name) => [name, `Say it for all locks by defaults: { ${name}: … }.`]),
+/** Hints for calls that were given an acquire option: it belongs in `defaults`. @internal */
+export const defaultsHints: Readonly<Record<string, string>> = Object.fromEntries(
+  Object.keys(acquireNames).map((name) => [name, `Set it for all locks with defaults: { ${name}: … }.`]),
 )
 
 /** Refuses options that no acquisition has. @internal */
@@ -234,20 +234,20 @@ export function checkAcquireOptions(options: AcquireOptions, whose: string): voi
   checkOptions(options, acquireNames, whose, noTimeout)
 }
 
-/** The options of one acquisition, checked by name, and for those that are absent or undefined the defaults. @internal */
+/** The options of one acquisition, with defaults for those that are absent. Refuses unknown names. @internal */
 export function acquireOptions(defaults: AcquireOptions, options: AcquireOptions | undefined): AcquireOptions {
   if (options === undefined) return defaults
   checkAcquireOptions(options, 'acquire')
   return withDefaults(defaults, options)
 }
 
-/** Refuses what does not say how long to wait. @internal */
+/** Refuses options that do not say how to wait. @internal */
 export function checkWaitOptions(options: WaitOptions, whose: string): void {
   checkOptions(options, waitNames, whose, noTimeout)
   checkSignal(options.signal)
 }
 
-/** By what is used of it: a signal may be of another library, or another realm. */
+/** Checks the method that is used, not the class: a signal may come from a polyfill or another realm. */
 function checkSignal(signal: unknown): void {
   if (signal === undefined || typeof (signal as AbortSignal | null)?.addEventListener === 'function') return
   throw invalid('signal is no AbortSignal. Pass the signal of an AbortController.')
@@ -319,7 +319,7 @@ function leaseTimes(
   if (heartbeat === 'manual') return { ttlMs, heartbeatMs: Infinity }
   if (heartbeat === 'auto') {
     const defaultHeartbeatMs = preset?.heartbeatMs ?? supports.heartbeatDefaultMs
-    // A default belongs to its ttl, whoever says it: a lease that was handed off comes with one.
+    // The default heartbeat goes with the default ttl, also if the caller names that ttl: a resumed lease does.
     const isOfTtl = ttlMs === defaultTtlMs && defaultHeartbeatMs !== undefined && defaultHeartbeatMs <= ttlMs / 2
     return { ttlMs, heartbeatMs: isOfTtl ? defaultHeartbeatMs : ttlMs / 3 }
   }
@@ -330,12 +330,12 @@ function optionalMs(duration: Duration | undefined, option: string): number | un
   return duration === undefined ? undefined : positiveMs(duration, option)
 }
 
-/** Milliseconds to wait. For ever may be said, too: it is what `acquire` does by default. @internal */
+/** Milliseconds to wait. Infinity is allowed: it is the default of `acquire`. @internal */
 export function waitMsOf(wait: Duration): number {
   return wait === Infinity ? Infinity : durationMs(wait, 'wait')
 }
 
-/** A heartbeat that leaves no room for one failure is a mistake. @internal */
+/** Refuses a heartbeat that leaves no room for one failed renewal. @internal */
 export function checkHeartbeat(heartbeatMs: number, ttlMs: number): number {
   if (heartbeatMs <= ttlMs / 2) return heartbeatMs
   throw invalid(
@@ -382,9 +382,4 @@ function resolveRetry(retry: NonNullable<AcquireOptions['retry']>): Backoff {
 
 function invalid(message: string): LeaseholdError {
   return new LeaseholdError('INVALID', message)
-}
-
-/** For an option or call that the store's driver does not do. @internal */
-export function unsupported(what: string): LeaseholdError {
-  return new LeaseholdError('UNSUPPORTED', `This store cannot do ${what}. docs/guarantees.md shows which stores can.`)
 }

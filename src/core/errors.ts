@@ -96,6 +96,15 @@ export function clientClosed(): LeaseholdError {
   return new LeaseholdError('CLOSED', 'This client has been closed. Connect again.')
 }
 
+/** The error for a feature that the store, or whatever `subject` names, lacks. `advice` says what to do instead. @internal */
+export function unsupported(
+  feature: string,
+  subject = 'This store',
+  advice = 'docs/guarantees.md shows which stores can.',
+): LeaseholdError {
+  return new LeaseholdError('UNSUPPORTED', `${subject} cannot do ${feature}. ${advice}`)
+}
+
 /** Reasons of UNAVAILABLE that a retry cannot mend. */
 const permanent = new Set([
   'auth',

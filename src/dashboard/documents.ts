@@ -1,6 +1,6 @@
 /**
- * What the server tells operators, as JSON: the OpenAPI document is written from the schemas, and the page reads the types. No
- * claim ids anywhere: they are capabilities.
+ * The JSON that the server sends to operators. The OpenAPI document is written from the schemas, and the page uses the types.
+ * None has the id of a claim, which is a capability.
  */
 import {
   amount,
@@ -19,25 +19,25 @@ import {
 const moment: Schema<string> = { kind: 'text', least: 0, most: Infinity, format: 'date-time' }
 const count = integer({ least: 0, most: Infinity })
 
-/** Which lock. */
+/** The fields that name a lock. */
 const place = {
   namespace: anyText,
-  /** As people write it. */
+  /** The scope, as people write it. */
   scope: anyText,
   key: anyText,
 }
 
-/** What the page must know before it can ask for anything. */
+/** What the page must know before its first call. */
 export const accessDocument = openObject({ wantsToken: flag })
 export type AccessDocument = Described<typeof accessDocument>
 
-/** What the token in hand may do. */
+/** The name and the rights of the caller's token. */
 export const principalDocument = openObject({
   name: anyText,
   rights: list(anyText),
   /** The store's name, for the title. */
   store: anyText,
-  /** How often to read again what no change event reports, such as renewals. */
+  /** How often to read what no event reports, such as renewals. */
   refreshMs: amount,
 })
 export type PrincipalDocument = Described<typeof principalDocument>
@@ -52,7 +52,7 @@ const runnerDocument = openObject({
 })
 export type RunnerDocument = Described<typeof runnerDocument>
 
-/** A claim with its ages: the reader's clock need not agree with anybody's. */
+/** A claim with its ages, so that the reader's clock need not agree with the store's. */
 const operatorsClaim = openObject({
   runner: openObject({ id: anyText, host: anyText, pid: count, metadata: optional(metadata) }),
   mode: choice('exclusive', 'shared'),
@@ -70,7 +70,7 @@ const operatorsClaim = openObject({
   ttlMs: amount,
   remainingMs: amount,
   expired: flag,
-  /** Asked to leave, and why. */
+  /** Why the holder was asked to leave; absent if it was not. */
   leaving: optional(anyText),
   /** For how long the claim has held, or waited. */
   sinceMs: amount,
@@ -79,7 +79,7 @@ const operatorsClaim = openObject({
 })
 export type OperatorsClaim = Described<typeof operatorsClaim>
 
-/** One lock: who holds it, and who waits for it. */
+/** One lock: its holders and its waiters. */
 const operatorsLock = openObject({
   ...place,
   holders: list(operatorsClaim),
@@ -98,7 +98,7 @@ export type OperatorsLockPage = Described<typeof operatorsLockPage>
 
 /** An owner that holds or waits, or a client whose claims name no owner. */
 const ownerDocument = openObject({
-  /** Its name in this document, and in no other. */
+  /** The owner's id in this document only. */
   id: anyText,
   /** Absent: the owner has no name, or a generated one. */
   owner: optional(anyText),
@@ -110,22 +110,22 @@ export type OwnerDocument = Described<typeof ownerDocument>
 const waitDocument = openObject({
   from: anyText,
   to: anyText,
-  /** `holds`: until the other owner lets go. `ahead`: the other owner is to go first. */
+  /** `holds`: the other owner holds the lock. `ahead`: the other owner is earlier in the queue. */
   because: choice('holds', 'ahead'),
   ...place,
   sinceMs: amount,
-  /** Part of a cycle. */
+  /** The wait is part of a cycle. */
   circular: flag,
 })
 export type WaitDocument = Described<typeof waitDocument>
 
-/** Who waits for whom. */
+/** Which owner waits for which. */
 export const cyclesDocument = openObject({
   owners: list(ownerDocument),
   waits: list(waitDocument),
-  /** Each waits for the next, and the last for the first. */
+  /** In a cycle each owner waits for the next, and the last for the first. */
   cycles: list(list(openObject({ owner: anyText, key: anyText, scope: anyText }))),
-  /** There was more than is shown. */
+  /** Some owners or waits are left out. */
   truncated: flag,
 })
 export type CyclesDocument = Described<typeof cyclesDocument>
@@ -133,11 +133,11 @@ export type CyclesDocument = Described<typeof cyclesDocument>
 /** One eviction, as this server remembers it. */
 export const auditEntry = openObject({
   at: moment,
-  /** Which token. */
+  /** The name of the token. */
   by: anyText,
   ...place,
   fence: count,
-  /** Whose claim it was. Absent: nobody held the lock with that fence, or a client asked for it, as `leasehold evict` does. */
+  /** The evicted holder. Absent: nobody held the lock with that fence, or a client evicted it, as `leasehold evict` does. */
   runner: optional(runnerDocument),
   reason: anyText,
   /** `unknown`: the store did not say. */
@@ -145,22 +145,22 @@ export const auditEntry = openObject({
 })
 export type AuditEntry = Described<typeof auditEntry>
 
-/** The evictions of a server's life, the newest first. */
+/** The evictions since the server started, newest first. */
 export const auditDocument = openObject({ evictions: list(auditEntry) })
 
 // ---- events of `GET /v1/changes`
 
-/** What may happen to a claim. */
+/** The kinds of change of a claim. */
 export type ChangeKind =
-  /** A claim holds that did not. */
+  /** A claim has become a holder. */
   | 'granted'
-  /** A holder is gone whose lease was not over: it let go, or was evicted elsewhere. */
+  /** A holder is gone before its lease was over: it released, or was evicted elsewhere. */
   | 'released'
   /** A holder's lease is over, or it was evicted here. */
   | 'lost'
-  /** A claim waits that was not there. */
+  /** A new claim waits. */
   | 'queued'
-  /** A waiter is gone, and holds nothing. */
+  /** A waiter is gone without having become a holder. */
   | 'left'
   /** A holder was asked to leave. */
   | 'leaving'
@@ -172,7 +172,7 @@ export interface ChangeDocument {
   readonly namespace: string
   readonly scope: string
   readonly key: string
-  /** 0 of those who wait. */
+  /** 0 while waiting. */
   readonly fence: number
   readonly runner: RunnerDocument
   readonly detail: string | undefined
@@ -183,12 +183,12 @@ export interface RatesDocument {
   readonly granted: number
   /** Absent: this store does not count renewals. */
   readonly renewed: number | undefined
-  /** Found the lock held, and wait for it. */
+  /** Claims that found the lock held, and wait for it. */
   readonly queued: number
   readonly lost: number
 }
 
-/** How many there are, of what one may see. */
+/** How many locks and claims there are, among those that the token may see. */
 export interface TotalsDocument {
   readonly locks: number
   readonly holders: number

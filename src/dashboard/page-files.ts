@@ -25,7 +25,7 @@ export interface PageFile {
   readonly text: string
 }
 
-/** The scripts by name. The page loads main.js, and that the others. */
+/** The scripts by name. The page loads main.js, which loads the others. */
 const scripts = {
   'audit-view': auditView,
   element,
@@ -45,7 +45,7 @@ const scripts = {
   wording,
 }
 
-/** All of the dashboard. The files are in the package as text, so that nothing is read at run time. */
+/** All files of the dashboard. They are in the package as text, so that no file is read at run time. */
 export const pageFiles: readonly PageFile[] = [
   { path: '/', type: 'text/html; charset=utf-8', text: index },
   { path: '/dashboard/style.css', type: 'text/css; charset=utf-8', text: style },

@@ -9,7 +9,7 @@ import { openClient } from '../api/client/open-client.ts'
 import { Acquirer } from '../api/client/acquirer.ts'
 import type { RunArguments } from '../api/lock.ts'
 import type { Locks } from '../api/locks.ts'
-import { sayItInDefaults } from '../api/options.ts'
+import { defaultsHints } from '../api/options.ts'
 import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
 import { toScope, type ScopeLike } from '../core/contract/scope.ts'
 import { http, type HttpOptions } from '../drivers/http/driver.ts'
@@ -48,7 +48,7 @@ const edgeNames: OptionNames<EdgeOptions> = {
  * ```
  */
 export async function connect(server: string | HttpOptions, options: EdgeOptions = {}): Promise<EdgeLocks> {
-  checkOptions(options, edgeNames, 'connect', sayItInDefaults)
+  checkOptions(options, edgeNames, 'connect', defaultsHints)
   const driver = http(server)
   try {
     const client = await openClient({ ...options, driver })

@@ -14,8 +14,8 @@ export interface LockRequest {
 type Options = Omit<LockRequest, 'name' | 'callback'>
 
 /**
- * Reads the arguments as Web IDL does: how many, then each from left to right, the options' members by the alphabet.
- * Throws TypeError.
+ * Checks the arguments in the order of Web IDL: their number, then each from left to right, the options' members in
+ * alphabetical order. Throws TypeError.
  */
 export function readArguments(given: readonly unknown[]): LockRequest {
   if (given.length < 2) throw new TypeError(`request takes 2 arguments or 3, not ${given.length}.`)
@@ -46,7 +46,7 @@ function readMode(given: unknown): LockMode {
 }
 
 function readText(given: unknown): string {
-  // String() would take it.
+  // String() would accept a symbol.
   if (typeof given === 'symbol') throw new TypeError('A symbol is no text.')
   return String(given)
 }
@@ -56,7 +56,7 @@ function readSignal(given: unknown): AbortSignal | undefined {
   throw new TypeError('The signal of request is not an AbortSignal.')
 }
 
-/** Throws for what the specification refuses, in its order. Throws the signal's reason if it has fired already. */
+/** Throws for what the specification refuses, in its order. Throws the signal's reason if the signal has aborted already. */
 export function refuseContradictions({ name, mode, ifAvailable, steal, signal }: LockRequest): void {
   if (name.startsWith('-')) throw notSupported(`Names that begin with '-' are reserved.`)
   if (steal && ifAvailable) throw notSupported('steal and ifAvailable do not go together.')

@@ -1,4 +1,4 @@
-/** The W3C interface, as `lib.dom` has it, so that nobody needs DOM types for it. */
+/** The W3C interface, as in `lib.dom`, for programs without DOM types. */
 
 /** Alone, or with others that share. */
 export type LockMode = 'exclusive' | 'shared'
@@ -18,16 +18,16 @@ export interface LockOptions {
    */
   readonly ifAvailable?: boolean | undefined
   /**
-   * Takes the lock from its holder, ahead of all who wait. Needs `allowForce`, since the holder may be writing.
+   * Takes the lock from its holder, ahead of all waiters. Needs `allowForce`, since the holder may be writing.
    *
    * @default false
    */
   readonly steal?: boolean | undefined
-  /** Gives up waiting when it fires. Once the lock is granted it is ignored. */
+  /** Gives up waiting when the signal aborts. Ignored once the lock is granted. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** The lock in the callback's hands. */
+/** The lock that the callback gets. */
 export interface WebLock {
   readonly name: string
   readonly mode: LockMode
@@ -37,7 +37,7 @@ export interface WebLock {
   readonly signal: AbortSignal
 }
 
-/** Runs while the lock is held; null only with `ifAvailable`. The lock is let go when what it returns has settled. */
+/** Runs while the lock is held; null only with `ifAvailable`. The lock is released when the promise it returns has settled. */
 export type LockGrantedCallback<Result> = (lock: WebLock | null) => Result
 
 /** A lock that is held or waited for. */
@@ -48,17 +48,17 @@ export interface LockInfo {
   clientId: string
 }
 
-/** What is held and waited for. */
+/** The locks that are held and waited for. */
 export interface LockManagerSnapshot {
   held: LockInfo[]
   pending: LockInfo[]
 }
 
-/** What `navigator.locks` is in a browser. */
+/** The interface of `navigator.locks` in a browser. */
 export interface WebLockManager {
-  /** Resolves with what the callback gave, once the lock is let go. */
+  /** Resolves with the callback's result, once the lock is released. */
   request<Result>(name: string, callback: LockGrantedCallback<Result>): Promise<Awaited<Result>>
   request<Result>(name: string, options: LockOptions, callback: LockGrantedCallback<Result>): Promise<Awaited<Result>>
-  /** What is held and waited for now, by all clients. */
+  /** The locks that all clients hold and wait for now. */
   query(): Promise<LockManagerSnapshot>
 }

@@ -11,7 +11,7 @@ const special = /[\u0000-\u001f%\u007f-\u009f\u2028\u2029]|\p{Surrogate}/gu
 /** The metadata field that keeps a name whose key is only its digest. */
 const metadataName = 'webLock'
 
-/** A Web Lock's name as a scope, and what to keep beside the claim so that the name can be found again. */
+/** A Web Lock's name as a scope, and the metadata from which the name can be found again. */
 export interface NamedScope {
   readonly scope: Scope
   readonly metadata: Readonly<Record<string, string>> | undefined

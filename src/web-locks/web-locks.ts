@@ -23,8 +23,8 @@ import { webLockName, webLockScope } from './lock-name.ts'
 import type { Batcher } from '../core/client/batcher.ts'
 
 /**
- * `navigator.locks`, as the W3C Web Locks specification has it, over any store: among processes and machines instead of
- * the tabs of a browser. Ttl and the like are the `defaults` of `locks`, which stays yours to close.
+ * `navigator.locks` of the W3C Web Locks specification, over any store: for processes and machines instead of the tabs of a
+ * browser. Ttl and the like are the `defaults` of `locks`, which the caller closes.
  *
  * @example
  * ```ts
@@ -101,7 +101,7 @@ class LeaseholdLockManager implements WebLockManager {
         const { key } = acquisition
         if (outcome.type === 'aborted') {
           void this.#unsettled.deleteOnceReleased(key)
-          // At once, and with the reason itself.
+          // Reject at once, with the signal's own reason.
           return reject(terms.waitPolicy.signal?.reason as Error)
         }
         this.#unsettled.delete(key)
@@ -110,14 +110,14 @@ class LeaseholdLockManager implements WebLockManager {
         else this.#failure(acquisition, outcome).then(reject, reject)
       }
       const wanted = { scope, sharing: { mode }, terms, waitMs: ifAvailable ? 0 : Infinity }
-      const acquisition = inWebWords(() => new Acquisition(this.#client, wanted, onOutcome))
+      const acquisition = withWebErrors(() => new Acquisition(this.#client, wanted, onOutcome))
       acquisition.start()
       this.#unsettled.add(acquisition.key)
     })
   }
 
   #terms({ steal, signal }: LockRequest, metadata: Readonly<Record<string, string>> | undefined): AcquireTerms {
-    const terms = inWebWords(() =>
+    const terms = withWebErrors(() =>
       this.#inner.terms({
         onConflict: steal ? 'force' : 'wait',
         ...(signal !== undefined && { signal }),
@@ -142,7 +142,7 @@ class LeaseholdLockManager implements WebLockManager {
   }
 }
 
-// The fewest arguments, as Web IDL counts them. The method counts what it was given, so it names no parameters.
+// Web IDL: `length` is the fewest arguments. The method has a rest parameter, which would make it 0.
 const { request } = Object.getOwnPropertyDescriptors(LeaseholdLockManager.prototype)
 Object.defineProperty(request.value, 'length', { value: 2 })
 
@@ -157,7 +157,7 @@ function describe(lock: ListedLock, claims: readonly ClaimInfo[]): LockInfo[] {
 }
 
 /** Turns UNSUPPORTED and INVALID into the NotSupportedError of Web Locks. */
-function inWebWords<Result>(step: () => Result): Result {
+function withWebErrors<Result>(step: () => Result): Result {
   try {
     return step()
   } catch (error) {

@@ -1,24 +1,24 @@
 import type { LockDriver } from '../core/contract/driver.ts'
-import { LeaseholdError } from '../core/errors.ts'
+import { unsupported, type LeaseholdError } from '../core/errors.ts'
 import { checkOptions } from '../core/contract/option-names.ts'
 import { http } from '../drivers/http/driver.ts'
 import { memory } from '../drivers/memory/driver.ts'
 import { connectNames, type ConnectOptions, openLocks } from '../api/create-locks.ts'
 import type { Locks } from '../api/locks.ts'
-import { sayItInDefaults } from '../api/options.ts'
+import { defaultsHints } from '../api/options.ts'
 
 /**
- * What `leasehold` is in pages and edge workers. The same, but `connect` opens only stores that can be reached from there, so that a bundle
- * has no code that needs Node.
+ * The entry `leasehold` for pages and edge workers: the same exports, but `connect` opens only stores that can be reached from there. So a
+ * bundle has no code that needs Node.
  */
 export * from '../exports.ts'
 
 /** `connect` in pages and edge workers: to a Leasehold server, or to the memory of this page or worker. */
 export async function connect(url: string, options: ConnectOptions = {}): Promise<Locks> {
-  checkOptions(options, connectNames, 'connect', sayItInDefaults)
+  checkOptions(options, connectNames, 'connect', defaultsHints)
   const { runner, heartbeatThread, ...rest } = options
   if (runner !== undefined || heartbeatThread === true) {
-    throw unsupported('There are neither files nor threads for the options runner and heartbeatThread')
+    throw unsupportedHere('the options runner and heartbeatThread: there are neither files nor threads')
   }
   const driver = driverFor(url)
   try {
@@ -33,10 +33,10 @@ function driverFor(url: string): LockDriver {
   const [, scheme = '', rest = ''] = /^([a-z][a-z-]*):(.*)$/s.exec(url) ?? []
   if (scheme === 'http' || scheme === 'https') return http(url)
   if (scheme === 'memory') return memory(rest === '' ? {} : { name: rest })
-  throw unsupported('Only stores of the schemes http:, https: and memory: can be opened')
+  throw unsupportedHere('stores of other schemes than http:, https: and memory:')
 }
 
-function unsupported(what: string): LeaseholdError {
+function unsupportedHere(feature: string): LeaseholdError {
   const advice = 'Put a Leasehold server in front of your store (leasehold serve), and connect to that.'
-  return new LeaseholdError('UNSUPPORTED', `${what} in a page or an edge worker. ${advice}`)
+  return unsupported(feature, 'A page or an edge worker', advice)
 }

@@ -113,7 +113,7 @@ describe('the page', () => {
     await page.getByRole('alert').getByText('Cycle:').waitFor()
     expect(await textOf(page, '#cycles')).toMatch(/mill waits for bread of baker/)
     expect(await page.locator('svg .owner.circular').count()).toBe(2)
-    expect(await page.locator('svg .way.circular').count()).toBe(2)
+    expect(await page.locator('svg .edge.circular').count()).toBe(2)
     expect(complaints).toEqual([])
   })
 

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { boxHeight, boxWidth, layOut, waysOf } from '../../src/dashboard/page/graph-layout.js'
+import { boxHeight, boxWidth, layOut, edgesOf } from '../../src/dashboard/page/graph-layout.js'
 import { waitOf } from './support/operators-documents.ts'
 
 type Picture = ReturnType<typeof layOut>
@@ -19,14 +19,14 @@ describe('the picture', () => {
     expect(new Set([a, b, c]).size).toBe(3)
   })
 
-  test('has cycles on top, in one row, with one way back', () => {
-    const ways = ['ab', 'bc', 'ca']
-    const cycle = ways.map((way) => waitOf(way.charAt(0), way.charAt(1), { circular: true }))
+  test('has cycles on top, in one row, with one edge back', () => {
+    const edges = ['ab', 'bc', 'ca']
+    const cycle = edges.map((edge) => waitOf(edge.charAt(0), edge.charAt(1), { circular: true }))
     const picture = layOut([waitOf('x', 'y'), ...cycle, waitOf('z', 'y')])
     const rows = ['a', 'b', 'c'].map((id) => boxOf(picture, id).y)
     expect(new Set(rows).size).toBe(1)
     expect(Math.min(...picture.boxes.map(({ y }) => y))).toBe(rows[0])
-    expect(picture.ways.filter(({ path }) => path.includes('Q'))).toHaveLength(1)
+    expect(picture.edges.filter(({ path }) => path.includes('Q'))).toHaveLength(1)
   })
 
   test('never has boxes on each other or outside, whoever waits for whom', () => {
@@ -53,14 +53,14 @@ describe('the picture', () => {
     const picture = layOut([...crowd, ...cycle])
     expect(picture.boxes.length + picture.left).toBe(63)
     expect(picture.left).toBeGreaterThan(0)
-    expect(picture.ways.filter(({ circular }) => circular)).toHaveLength(2)
+    expect(picture.edges.filter(({ circular }) => circular)).toHaveLength(2)
   })
 })
 
-test('a place in a queue is drawn only where no way to the holder says as much', () => {
+test('a place in a queue is drawn only where no edge to the holder says as much', () => {
   const key = { scope: 'q' }
   const queue = [waitOf('a', 'h', key), waitOf('b', 'h', key), waitOf('b', 'a', { ...key, because: 'ahead' })]
-  expect(waysOf(queue).map(({ from, to }) => from + to)).toEqual(['ah', 'bh'])
-  expect(waysOf([waitOf('b', 'a', { because: 'ahead' })])).toHaveLength(1)
-  expect(waysOf([waitOf('a', 'a')])).toEqual([])
+  expect(edgesOf(queue).map(({ from, to }) => from + to)).toEqual(['ah', 'bh'])
+  expect(edgesOf([waitOf('b', 'a', { because: 'ahead' })])).toHaveLength(1)
+  expect(edgesOf([waitOf('a', 'a')])).toEqual([])
 })

@@ -2,7 +2,8 @@ import * as fc from 'fast-check'
 import { describe, expect, test, vi } from 'vitest'
 import type { quorum } from '../../src/drivers/quorum/driver.ts'
 import type { Node } from '../../src/drivers/quorum/node.ts'
-import type { Answers, HeldStatus } from '../../src/drivers/quorum/verdict.ts'
+import type { HeldStatus } from '../../src/core/contract/driver.ts'
+import type { Answers } from '../../src/drivers/quorum/verdict.ts'
 import { tour, type TourOptions } from './quorum/tour.ts'
 
 // Errors are many here, and what they are about is told by the history.

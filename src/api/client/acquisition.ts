@@ -1,3 +1,4 @@
+import { unsupported, LeaseholdError, worthRetrying, type DeadlockedOwner } from '../../core/errors.ts'
 import { listenForAbort, stopListeningForAbort } from './abort-listeners.ts'
 import type { Client } from './client.ts'
 import { claimant } from './runner.ts'
@@ -7,10 +8,9 @@ import type { TimerBucket, TimerTask } from '../../core/time/timer-queue.ts'
 import { ClaimRuntime, type ClaimObserver, type ObservedEffect } from '../../core/client/claim-runtime.ts'
 import { jitterOf, type RenewalPolicy } from '../../core/client/claim-step.ts'
 import type { SlotMember } from '../../core/client/slot-set.ts'
-import type { AbsentReason, Claim, ClaimStatus, Mode, Runner } from '../../core/contract/driver.ts'
+import type { AbsentReason, AbsentStatus, Claim, Mode, Runner } from '../../core/contract/driver.ts'
 import { storeKey, type Scope } from '../../core/contract/scope.ts'
-import { LeaseholdError, worthRetrying, type DeadlockedOwner } from '../../core/errors.ts'
-import { unsupported, type AcquireTerms } from '../options.ts'
+import type { AcquireTerms } from '../options.ts'
 import type { WatchedWait } from '../owners/deadlock-watch.ts'
 
 /** How a scope is shared. */
@@ -35,8 +35,6 @@ export interface AcquireRequest {
 
 /** The claim is held: the effect of `claim-step.ts` itself, so that nothing is copied. */
 export type ClaimGrant = Extract<ObservedEffect, { type: 'granted' }>
-
-type AbsentStatus = Extract<ClaimStatus, { state: 'absent' }>
 
 /** How an acquisition ended without a grant. Contention is an outcome, not an error. */
 export type Miss =

@@ -1,9 +1,9 @@
 import type { EventName, LockEvents } from './events.ts'
 
-/** Names whose last holding time is remembered at least: those used last. */
+/** For how many names, those used last, the hold duration is kept at least. */
 const namesMin = 1000
 
-/** Counts what a client does. The names follow the events; `statistics.ts` gives them their published names. */
+/** Counts the events of a client, by the names of the events. `statistics.ts` has the published names. */
 export class ClientCounters {
   readonly #events: Record<EventName, number> = {
     waiting: 0,
@@ -24,7 +24,7 @@ export class ClientCounters {
   staleClaimed = 0
   /** Milliseconds from asking to holding, over all acquisitions. */
   acquisitionMs = 0
-  /** Of the names used last, and of those before them: to move one name to the end would cost more than all the rest. */
+  /** Hold durations of the names used last, and of those before. Moving a name to the end of one map would cost more than the rest. */
   #holdMs = new Map<string, number>()
   #olderHoldMs = new Map<string, number>()
 
@@ -41,7 +41,7 @@ export class ClientCounters {
     if (name === 'lost') this.#noteHold(key, (details as unknown as LockEvents['lost']).heldMs)
   }
 
-  /** Counts what happens most, without an event having been made of it. */
+  /** Counts an acquisition, like the methods below without an event object: these are the most frequent. */
   countAcquisition(waitMs: number): void {
     this.#events.acquired += 1
     this.acquisitionMs += waitMs

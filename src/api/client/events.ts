@@ -2,7 +2,7 @@ import type { Succession } from '../../core/contract/driver.ts'
 import { LeaseholdError, messageOf, type ErrorCode } from '../../core/errors.ts'
 import { type OptionNames, nearest } from '../../core/contract/option-names.ts'
 
-/** What every event tells. */
+/** The fields of every event. */
 export interface LockEvent {
   /** The scope, as people write it. */
   readonly scope: string
@@ -13,16 +13,16 @@ interface HeldEvent extends LockEvent {
   readonly fence: number
 }
 
-/** Everything a client tells, by name. */
+/** The events of a client, by name. */
 export interface LockEvents {
-  /** Queued behind others; told again when the place in the queue is known to have changed. */
+  /** Queued behind others. Emitted again when the place in the queue is known to have changed. */
   waiting: LockEvent & { readonly ahead: number }
   /** Somebody else held the lock when we asked. Once an acquisition. */
   contention: LockEvent
   acquired: HeldEvent & { readonly waitMs: number; readonly attempts: number }
   /** The holder before us ended uncleanly: its work may be half done. */
   takeover: HeldEvent & { readonly after: Succession }
-  /** That holder had fallen silent: it expired, died, or was taken for stale. */
+  /** The holder before us had fallen silent: it expired, died, or was taken for stale. */
   stale: LockEvent & { readonly after: Succession }
   renewed: HeldEvent & { readonly renewals: number; readonly remainingMs: number }
   'renewal-failed': HeldEvent & { readonly error: unknown; readonly remainingMs: number }
@@ -32,14 +32,15 @@ export interface LockEvents {
   leaving: HeldEvent & { readonly reason: string; readonly remainingMs: number }
   lost: HeldEvent & { readonly reason: string; readonly heldMs: number }
   released: HeldEvent & { readonly heldMs: number }
-  /** The lease is over and its lock is still held: by the lease it was converted to, or by whoever resumes it. */
+  /** The lease is over and its lock is still held: by the lease it was converted to, or by the process that resumes it. */
   'passed-on': HeldEvent & { readonly how: 'converted' | 'handed-off'; readonly heldMs: number }
   /** An acquisition ended without a lease. */
   failed: LockEvent & { readonly code: ErrorCode; readonly waitMs: number; readonly attempts: number }
 }
 
+/** The name of an event. */
 export type EventName = keyof LockEvents
-/** Hears an event. What it throws, or rejects with, goes to the logger. */
+/** Is called with an event. What it throws, or rejects with, goes to the logger. */
 export type LockEventListener<Name extends EventName> = (event: LockEvents[Name]) => unknown
 
 const eventNames: OptionNames<LockEvents> = {
@@ -58,7 +59,7 @@ const eventNames: OptionNames<LockEvents> = {
   failed: true,
 }
 
-/** Who listens to what. A listener that throws harms nobody else. @internal */
+/** The listeners of each event. One that throws does not affect the others. @internal */
 export class Events {
   readonly #listeners = new Map<EventName, Set<(event: never) => void>>()
   readonly #complain: (message: string) => void
@@ -76,7 +77,7 @@ export class Events {
     return { [Symbol.dispose]: () => void listeners.delete(listener) }
   }
 
-  /** Whether anybody would hear it: saves making the event. */
+  /** Whether the event has listeners: if not, it need not be made. */
   wants(name: EventName): boolean {
     return (this.#listeners.get(name)?.size ?? 0) > 0
   }
@@ -102,8 +103,8 @@ function noEvent(name: unknown): LeaseholdError {
 }
 
 /**
- * Calls a function of somebody else, a listener say, whose errors are its own: what it throws, or rejects the promise with that
- * it returns, goes to `complain` and nowhere else.
+ * Calls a function of the user, such as a listener. If it throws, or the promise that it returns rejects, the error goes to
+ * `complain` and nowhere else.
  */
 export function callForeign(call: () => unknown, complain: (error: unknown) => void): void {
   try {

@@ -16,7 +16,7 @@ export function newRunner(
   id: string | undefined,
   metadata: Readonly<Record<string, unknown>> | undefined,
 ): Runner {
-  // What a runtime does not tell, nobody knows: a page in a browser has neither host nor process.
+  // A page in a browser has neither host nor process.
   const host = permitted(() => builtin('node:os')?.hostname()) || 'unknown'
   const { pid = 0, platform = 'unknown' } = runtimeProcess ?? {}
   const incarnation = newRunnerId(environment, pid)
@@ -36,7 +36,7 @@ export function newRunner(
   }
 }
 
-/** The runner as it claims for one owner, or with more to say. */
+/** The runner of one claim: with the owner and the metadata of that claim. */
 export function claimant(
   runner: Runner,
   owner: string | undefined,
@@ -67,13 +67,13 @@ function checkMetadata(metadata: Readonly<Record<string, unknown>> | undefined):
       `metadata is ${utf8Length(text)} bytes of JSON; ${metadataBytesMax} are allowed.`,
     )
   }
-  // A copy, so that what the caller changes later does not change what was claimed.
+  // A copy, so that later changes by the caller do not change the claim.
   const copy = JSON.parse(text) as Record<string, unknown>
   if (!isDeeper(copy, metadataDepthMax)) return copy
   throw new LeaseholdError('INVALID', `metadata is nested more than ${metadataDepthMax} deep.`)
 }
 
-/** Whether there are objects or lists inside each other for more than so many levels. */
+/** Whether objects and lists are nested more than `levels` deep. */
 function isDeeper(value: unknown, levels: number): boolean {
   if (typeof value !== 'object' || value === null) return false
   return levels === 0 || Object.values(value).some((inner) => isDeeper(inner, levels - 1))

@@ -38,7 +38,7 @@ export class AwaitedRenewals {
   }
 }
 
-/** Whether the work under a lease gets on: its heartbeat stops when it does not, and goes on when it does again. */
+/** Whether the work under a lease makes progress: without progress its heartbeat stops, and with it goes on again. */
 export class Progress {
   readonly #withinMs: number
   #lastAt: number
@@ -58,7 +58,7 @@ export class Progress {
     return at - this.#lastAt > this.#withinMs
   }
 
-  /** Why a lease is in danger, or over: one that was let run out for want of progress says so. */
+  /** The reason of a jeopardy or loss: `no-progress` if the lease was not renewed for want of progress. */
   why(reason: string): string {
     return this.stalled && (reason === 'not renewed' || reason === 'expired') ? 'no-progress' : reason
   }

@@ -1,9 +1,9 @@
+import { unsupported, LeaseholdError } from '../../core/errors.ts'
 import type { AbsentReason, Mode } from '../../core/contract/driver.ts'
 import { describeScope } from '../../core/contract/scope.ts'
-import { LeaseholdError } from '../../core/errors.ts'
 import { acquireError } from '../client/acquire-error.ts'
 import { Acquisition, type Miss, type Sharing } from '../client/acquisition.ts'
-import { checkWaitOptions, unsupported, waitMsOf, type AcquireTerms, type WaitOptions } from '../options.ts'
+import { checkWaitOptions, waitMsOf, type AcquireTerms, type WaitOptions } from '../options.ts'
 import { beingPassedOn } from './lease-errors.ts'
 import type { LeaseHandle } from './lease-handle.ts'
 

@@ -1,4 +1,4 @@
-/** What a store takes, as callers know it: by the names of their options. Every entry with a ttl asks here first. */
+/** Checks durations against the limits of the store; errors name the caller's option. Every call with a ttl comes through here. */
 import type { Supports } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { ClaimState } from '../../core/client/claim-step.ts'
@@ -7,7 +7,7 @@ import { positiveMs, type Duration } from '../../core/time/duration.ts'
 
 /**
  * Refuses a ttl that the store does not take, by itself or together with the grace of its claim: for a lease that is
- * claimed, renewed, resumed or converted alike. `option` is what the caller knows it by.
+ * claimed, renewed, resumed or converted alike. `option` is the name that the caller knows.
  */
 export function checkTtl(ttlMs: number, graceMs: number, supports: Supports, option = 'ttl'): number {
   if (ttlFault(ttlMs, supports) !== undefined) throw invalid(`${option} is ${ttlMs} ms. ${ttlsOf(supports)}`)
@@ -16,7 +16,7 @@ export function checkTtl(ttlMs: number, graceMs: number, supports: Supports, opt
   throw invalid(`${option} and grace are ${ttlMs + graceMs} ms together. This store takes ${most} ms at most.`)
 }
 
-/** The ttl of a renewal: the one in force, where the caller names none. */
+/** The ttl of a renewal. Default: the ttl in force. */
 export function renewalMs(
   ttl: Duration | undefined,
   state: Pick<ClaimState, 'claim' | 'ttlMs'>,

@@ -6,7 +6,7 @@ import { isWithin, requestBounds, yearMs, textFault } from '../../core/contract/
 import { covers, describeScope, splitStoreKey, type Scope } from '../../core/contract/scope.ts'
 import type { Client } from '../client/client.ts'
 
-/** What passes a lease to another process or proves it to a server. The id in it is a secret. */
+/** Passes a lease to another process, or proves it to a server. The id in it is a secret. */
 export interface LeaseProof {
   readonly version: 1
   readonly key: string
@@ -17,13 +17,13 @@ export interface LeaseProof {
   /** Absent: exclusive. */
   readonly mode?: Mode
   readonly limit?: number
-  /** Absent: none. Some stores bound ttl and grace together, whoever renews. */
+  /** Absent: none. Some stores bound ttl and grace together, also for the process that resumes the lease. */
   readonly graceMs?: number
-  /** A renewal for no longer than this was never answered: the store may carry it out yet, whoever has the lease by then. */
+  /** The shortest ttl of renewals that were never answered: the store may still carry them out after the lease was resumed. */
   readonly doubtMs?: number
 }
 
-/** What proves that a claim was granted with this fence. @internal */
+/** The proof that a claim was granted with this fence. @internal */
 export function proofOf(
   { claim, ttlMs, ...bounds }: Pick<ClaimState, 'claim' | 'ttlMs' | 'doubtMs' | 'elsewhereMs'>,
   fence: number,
@@ -44,7 +44,7 @@ export function proofOf(
   }
 }
 
-/** A proof comes from outside: look at it before use. @internal */
+/** Checks a proof, which comes from outside, before use. @internal */
 export function checkProof(proof: LeaseProof): void {
   const fine =
     typeof proof === 'object' &&
@@ -59,14 +59,18 @@ export function checkProof(proof: LeaseProof): void {
     (proof.range === undefined || rangeFault(proof.range) === undefined) &&
     (proof.graceMs === undefined || isDuration(proof.graceMs, 0)) &&
     (proof.doubtMs === undefined || isDuration(proof.doubtMs, 1))
-  if (!fine) throw new LeaseholdError('INVALID', 'This is no proof of a lease. Pass what lease.toJSON() gave.')
+  if (!fine)
+    throw new LeaseholdError(
+      'INVALID',
+      'This is no proof of a lease. Pass the result of lease.toJSON() or lease.handOff().',
+    )
 }
 
 function isDuration(value: unknown, least: number): boolean {
   return isWithin(value, { least, most: yearMs })
 }
 
-/** What the store says of a proof that holds. */
+/** The held lease that a proof stands for. */
 export interface Verified {
   readonly fence: number
   readonly remainingMs: number
@@ -88,7 +92,7 @@ export async function verifyProof(client: Client, proof: LeaseProof, scope: Scop
     })
   }
   const remainingMs = Math.min(claim.expiresAt - page.now, claim.ttlMs)
-  // Also for what is no number: a store that does not say when the lease ends does not say that it is held.
+  // Also true for NaN: a store that does not say when the lease ends does not confirm that it is held.
   if (!(remainingMs > 0)) {
     throw new LeaseholdError('LOST', `The lease with fence ${proof.fence} has expired. Refuse the request.`, {
       fence: proof.fence,
@@ -104,10 +108,10 @@ export async function verifyProof(client: Client, proof: LeaseProof, scope: Scop
   return { fence: claim.fence, remainingMs: Math.floor(remainingMs) }
 }
 
-/** Whether two secrets are the same, in a time that says nothing of where they differ. */
-function sameSecret(one: string, other: string): boolean {
-  if (one.length !== other.length) return false
+/** Whether two secrets are equal. The time it takes does not depend on where they differ. */
+function sameSecret(left: string, right: string): boolean {
+  if (left.length !== right.length) return false
   let difference = 0
-  for (let place = 0; place < one.length; place += 1) difference |= one.charCodeAt(place) ^ other.charCodeAt(place)
+  for (let place = 0; place < left.length; place += 1) difference |= left.charCodeAt(place) ^ right.charCodeAt(place)
   return difference === 0
 }

@@ -7,10 +7,10 @@ import { checkOptions, type OptionNames } from '../../core/contract/option-names
 import { describeScope, splitStoreKey, storeKey, type Scope } from '../../core/contract/scope.ts'
 import type { Client } from '../client/client.ts'
 
-/** How long an error waits to be told who holds: its caller has waited enough. */
+/** How long an error waits for the list of holders: its caller has waited enough. */
 const holdersWithinMs = 1000
 
-/** A claim as operators see it. No ids: whoever knows one could release it. */
+/** A claim as operators see it. Without its id, which would be enough to release the claim. */
 export interface ClaimInfo {
   readonly mode: ListedClaim['mode']
   readonly limit?: number
@@ -19,7 +19,7 @@ export interface ClaimInfo {
   /** 0 while waiting. */
   readonly fence: number
   readonly runner: Runner
-  /** When it joined the queue. */
+  /** When the claim joined the queue. */
   readonly enteredAt: Date
   /** Absent while waiting. */
   readonly acquiredAt?: Date
@@ -28,15 +28,15 @@ export interface ClaimInfo {
   readonly expiresAt: Date
   readonly ttlMs: number
   readonly remainingMs: number
-  /** Its lease is over and nobody has noticed yet. */
+  /** The lease is over, and the store has not cleared it yet. */
   readonly expired: boolean
-  /** Asked to leave, and why. */
+  /** Why the holder was asked to leave; absent if it was not. */
   readonly leaving?: string
 }
 
-/** One lock: who holds it and who waits, in the order of promotion. */
+/** One lock: its holders, and its waiters in the order of promotion. */
 export interface LockInfo {
-  /** As people write it. */
+  /** The scope, as people write it. */
   readonly scope: string
   readonly key: string
   readonly holders: readonly ClaimInfo[]
@@ -111,11 +111,11 @@ export async function* eachLock(client: Client, options: ListOptions = {}): Asyn
   } while (after !== undefined)
 }
 
-/** Who holds something that touches the scope and who waits for it; null if nobody does. @internal */
+/** The holders and waiters whose claims overlap the scope; null if there are none. @internal */
 export async function inspectLock(client: Client, scope: Scope): Promise<LockInfo | null> {
   const page = await client.driver.list({ key: storeKey(client.namespace, scope.key) })
   const listed = page.keys[0]
-  // Ranges share the key of their inode: those beside the one asked for are none of its business.
+  // Ranges share the key of their inode: leave out those that do not overlap the scope.
   const claims = (listed?.claims ?? []).filter((claim) => overlaps(claim, scope))
   if (listed === undefined || claims.length === 0) return null
   const info = lockInfo({ key: listed.key, claims }, page.now, client.environment.wall())
@@ -123,8 +123,8 @@ export async function inspectLock(client: Client, scope: Scope): Promise<LockInf
 }
 
 /**
- * Who was in the way: those who hold something that touches the scope, and how many wait for it that a claim of this priority
- * would come after. Nothing if the store cannot say: this only decorates errors.
+ * The holders whose claims overlap the scope, and how many waiters a claim of this priority would come after. No holders if the
+ * store cannot say: this only decorates errors.
  * @internal
  */
 export async function inTheWay(
@@ -143,7 +143,7 @@ export async function inTheWay(
   }
 }
 
-/** What stands in whose way, in sentences. @internal */
+/** Who holds a lock and who waits for it, in sentences. @internal */
 export function explainLock(name: string, info: LockInfo | null): string {
   if (info === null) return `${name} is free: nobody holds it and nobody waits.`
   const lines = [`${name} (${info.key})`]
@@ -166,7 +166,7 @@ function describeClaim(claim: ClaimInfo): string {
   return parts.join(', ')
 }
 
-/** A key as people see it. `storeNow` is the store's clock when it was read, `wall` ours. @internal */
+/** A key as operators see it. `storeNow` is the store's clock when the key was read, `wall` our wall clock. @internal */
 export function lockInfo(listed: ListedKey, storeNow: number, wall: number): LockInfo {
   const claims = listed.claims.map((claim) => ({ state: claim.state, info: claimInfo(claim, storeNow, wall) }))
   return {
@@ -230,7 +230,7 @@ export interface ClaimDocument {
   readonly leaving: string | undefined
 }
 
-/** A claim for JSON. No id: whoever knows one could release it. */
+/** A claim for JSON. Without its id, which would be enough to release the claim. */
 export function claimDocument(claim: ClaimInfo): ClaimDocument {
   const { id, host, pid, metadata } = claim.runner
   return {

@@ -1,36 +1,35 @@
+import { unsupported, LeaseholdError } from '../../core/errors.ts'
 import { submitOnce } from '../../core/client/batcher.ts'
 import type { ClaimStatus } from '../../core/contract/driver.ts'
-import { LeaseholdError } from '../../core/errors.ts'
 import { isWithin, requestBounds, textFault } from '../../core/contract/bounds.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { scopeOf, storeKey, type Scope } from '../../core/contract/scope.ts'
 import type { Client } from '../client/client.ts'
 import { eachLock, inspectLock, type LockInfo, type LockStatus } from './inspection.ts'
-import { unsupported } from '../options.ts'
 import { couldNotBeAsked } from '../client/acquire-error.ts'
 
-/** Whom to evict, and what to tell them. */
+/** Which holder to evict, and why. */
 export interface EvictOptions {
-  /** Why. The holder is told, and so is the audit of a server. */
+  /** Why: the holder gets this reason, and the audit of a server keeps it. */
   readonly reason: string
   /**
-   * Whom: the holder with this fence.
+   * Evicts only the holder with this fence.
    *
-   * @default every holder of something that touches the scope
+   * @default every holder whose claim overlaps the scope
    */
   readonly fence?: number | undefined
 }
 
 const evictNames: OptionNames<EvictOptions> = { reason: true, fence: true }
 
-/** Takes a lock from its holders at once. Gives how many were evicted. @internal */
+/** Takes a lock from its holders at once. Resolves to how many were evicted. @internal */
 export async function evictHolders(client: Client, scope: Scope, options: EvictOptions): Promise<number> {
   if (!client.allowForce) {
     throw new LeaseholdError('INVALID', 'evict takes locks from live holders. Pass allowForce: true to connect.')
   }
   checkOptions(options, evictNames, 'evict')
   if (typeof options?.reason !== 'string' || options.reason === '') {
-    throw new LeaseholdError('INVALID', 'evict needs a reason: it is told to the holder.')
+    throw new LeaseholdError('INVALID', 'evict needs a reason, which the holder gets.')
   }
   const fault = textFault(options.reason, requestBounds.reasonBytesMax)
   if (fault !== undefined) throw new LeaseholdError('INVALID', `reason ${fault}.`)
@@ -46,21 +45,21 @@ export async function evictHolders(client: Client, scope: Scope, options: EvictO
   const statuses = await Promise.all(
     chosen.map((fence) => submitOnce(batcher, { op: 'evict', key, fence, reason: options.reason })),
   )
-  // Who is told that nobody was evicted believes that nobody holds. Asking again harms nobody: a fence names one grant.
+  // An unknown outcome must not count as "not evicted". Evicting again is safe: a fence names one grant.
   for (const status of statuses) refuseUnknown(status, client, scope)
   return statuses.filter((status) => status.state === 'absent' && status.reason === 'evicted').length
 }
 
-/** Makes the store look at locks whose leases are over. Gives how many. @internal */
+/** Makes the store clear locks whose leases are over. Resolves to how many. @internal */
 export async function sweepLocks(client: Client): Promise<number> {
   const { batcher, environment } = client
   const stale: string[] = []
   for await (const lock of eachLock(client, { limit: 1000 })) {
     if ([...lock.holders, ...lock.waiters].some((claim) => claim.expired)) stale.push(lock.key)
   }
-  // Any request makes the store look at the key; releasing an id that nobody has changes nothing else.
-  const looks = stale.map((key) => submitOnce(batcher, { op: 'release', key, id: environment.id() }))
-  for (const [index, status] of (await Promise.all(looks)).entries()) {
+  // Any request makes the store clear expired claims of its key; releasing an unknown id does nothing else.
+  const releases = stale.map((key) => submitOnce(batcher, { op: 'release', key, id: environment.id() }))
+  for (const [index, status] of (await Promise.all(releases)).entries()) {
     refuseUnknown(status, client, scopeOf({ key: stale[index] ?? '' }))
   }
   return stale.length

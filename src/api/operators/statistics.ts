@@ -2,24 +2,24 @@ import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import type { Client } from '../client/client.ts'
 import { eachLock } from './inspection.ts'
 
-/** Locks a count looks at before it stops and says so. */
-const locksLookedAtMax = 10_000
+/** How many locks are counted before `truncated` is set. */
+const locksCountedMax = 10_000
 
-/** Everything a client counts, and how its namespace looks now. */
+/** Everything a client has counted, and the locks of its namespace now. */
 export interface Statistics {
   /** Events since `connect`, under the names metrics are published by. */
   readonly counters: Readonly<Record<string, number>>
-  /** `lock.NAME.holder` (a runner id) and `lock.NAME.hold_duration_ms` (the last time it was held by us). */
+  /** `lock.NAME.holder` (a runner id) and `lock.NAME.hold_duration_ms` (how long this client held it last). */
   readonly gauges: Readonly<Record<string, string | number>>
   /** Locks that are held or waited for, in this namespace. */
   readonly totalLocks: number
-  /** Of these, held by this client. */
+  /** Locks of these that this client holds. */
   readonly myLocks: number
-  /** Held, and not expired. */
+  /** Locks held by a lease that has not expired. */
   readonly activeLocks: number
-  /** Held by a lease that is over and that nobody has cleared yet. */
+  /** Locks held by a lease that is over and not cleared yet. */
   readonly staleLocks: number
-  /** True if there were too many locks to look at all of them. */
+  /** True if there were too many locks to count them all. */
   readonly truncated: boolean
   /** Leases of this client that renew by themselves. */
   readonly activeHeartbeats: number
@@ -30,7 +30,7 @@ export interface Statistics {
   readonly averageAcquisitionTimeMs: number
 }
 
-/** @internal */
+/** The client's counters, with a count of its namespace's locks. @internal */
 export async function gatherStatistics(client: Client): Promise<Statistics> {
   const { counters } = client
   const gauges: Record<string, string | number> = Object.create(null) as Record<string, string | number>
@@ -39,7 +39,7 @@ export async function gatherStatistics(client: Client): Promise<Statistics> {
   let staleLocks = 0
   let truncated = false
   for await (const lock of eachLock(client, { limit: 1000 })) {
-    if (totalLocks === locksLookedAtMax) {
+    if (totalLocks === locksCountedMax) {
       truncated = true
       break
     }

@@ -3,21 +3,21 @@ import { builtin } from '../../core/machine/runtime.ts'
 import { ownerName } from '../../core/contract/owner-name.ts'
 
 /**
- * The owner whose code is running: a `run` body, inside the one that called it, and so on outward. Absent in a runtime that cannot
- * tell whose code is running: there a body's claims are its own only if they name its owner.
+ * The owner whose code is running: the name of a `run` body, after the names of the bodies around it. Undefined in a runtime without
+ * AsyncLocalStorage: there a claim belongs to a body only if the claim names its owner.
  */
 const current = storage()
 
 function storage(): AsyncLocalStorage<string | undefined> | undefined {
-  // A polyfill may have the module, and nothing in it.
+  // A polyfill of the module may be empty.
   const hooks: { readonly AsyncLocalStorage?: typeof AsyncLocalStorage } = builtin('node:async_hooks') ?? {}
   const { AsyncLocalStorage: Storage } = hooks
   return Storage === undefined ? undefined : new Storage()
 }
 
 /**
- * Whom a claim is for that is made now. One that names its owner is that owner's. Otherwise it is for the body that runs,
- * but not the body's own: it may be one of several that the body does side by side.
+ * The owner of a claim that is made now. A claim that names its owner belongs to that owner. Any other claim is for the body that
+ * runs, but not the body's own: the body may make several claims side by side.
  */
 export function claimingOwner(name: string | undefined): string | undefined {
   if (name !== undefined) return ownerName(name)
@@ -25,14 +25,14 @@ export function claimingOwner(name: string | undefined): string | undefined {
   return body === undefined ? undefined : `${body}/`
 }
 
-/** The owner of a new body: by its name, else by an id inside the body that runs. */
+/** The owner of a new body: its name, else a new id inside the body that runs. */
 export function bodyOwner(name: string | undefined, id: () => string): string {
   if (name !== undefined) return ownerName(name)
   const body = current?.getStore()
   return body === undefined ? id() : `${body}/${id()}`
 }
 
-/** Runs a body as an owner. Undefined: as nobody, for what goes on in the background whoever began it. */
+/** Runs a body as an owner. Undefined: without an owner, for background work that may outlive its caller. */
 export function asOwner<Result>(owner: string | undefined, body: () => Result): Result {
   return current === undefined ? body() : current.run(owner, body)
 }

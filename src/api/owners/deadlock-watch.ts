@@ -5,7 +5,7 @@ import { describeScope, splitStoreKey, storeKey } from '../../core/contract/scop
 import { findDeadlocks, claimsInBoth, type Deadlock, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
 import type { Client } from '../client/client.ts'
 
-/** Somebody who waits on behalf of an owner. */
+/** An acquisition that waits on behalf of an owner. */
 export interface WatchedWait {
   readonly key: string
   readonly owner: string | undefined
@@ -13,79 +13,79 @@ export interface WatchedWait {
   giveUpDeadlocked(cycle: readonly DeadlockedOwner[]): void
 }
 
-/** Most waits are shorter than this and cost nothing. */
-const firstLookMs = 500
-/** A cycle must stand for so long to be believed. */
-const secondLookMs = 100
-/** Between looks; longer where a look takes long. */
-const everyMs = 500
-/** If the one that should give way does not, the next in order does, after this long. */
+/** Wait before the first read. Most waits are shorter, and cost nothing. */
+const firstReadMs = 500
+/** A cycle counts only if a second read, after this long, shows it again. */
+const secondReadMs = 100
+/** Pause between reads; longer where a read takes long. */
+const readEveryMs = 500
+/** If the first candidate does not give way, the next one does after this long. */
 const victimPauseMs = 2000
 const pagesMax = 50
 
 /**
- * Looks, while somebody waits on behalf of an owner, whether it waits for ever, and tells the one that is to give way.
- * Every client of a store sees the same cycle and chooses the same claim, so only its own client has to act.
+ * Detects deadlocks while acquisitions of this client wait on behalf of owners, and makes the chosen acquisition give way. Every
+ * client of a store sees the same cycle and chooses the same claim, so only the client of that claim acts.
  */
 export class DeadlockWatch implements TimerTask {
   timerSlot = -1
   readonly #client: Client
   readonly #waiting = new Set<WatchedWait>()
-  /** What the first of two looks saw. */
-  #before: readonly ListedKey[] | undefined
-  /** Since when a cycle has stood, by the one who is to give way. */
+  /** The keys that the first of two reads saw; undefined if no cycle is suspected. */
+  #firstRead: readonly ListedKey[] | undefined
+  /** When each cycle was first seen, by the names of its candidates. */
   #seenSince = new Map<string, number>()
-  #looking = false
+  #reading = false
 
   constructor(client: Client) {
     this.#client = client
   }
 
-  /** Claims without an owner are not watched: what they hold, nobody can be said to wait with. */
+  /** Starts watching an acquisition. Without an owner it is not watched: a claim without an owner cannot be linked to other claims. */
   watch(waiting: WatchedWait): void {
     if (waiting.owner === undefined || this.#waiting.has(waiting)) return
     this.#waiting.add(waiting)
-    if (this.#waiting.size === 1 && !this.#looking) this.#wakeIn(firstLookMs)
+    if (this.#waiting.size === 1 && !this.#reading) this.#wakeIn(firstReadMs)
   }
 
   unwatch(waiting: WatchedWait): void {
     if (!this.#waiting.delete(waiting) || this.#waiting.size > 0) return
-    this.#before = undefined
+    this.#firstRead = undefined
     this.#client.timers.set(this, Infinity)
   }
 
   wake(): void {
-    if (this.#looking) return
-    this.#looking = true
-    void this.#lookAndRest()
+    if (this.#reading) return
+    this.#reading = true
+    void this.#readAndPause()
   }
 
-  async #lookAndRest(): Promise<void> {
-    const restMs = await this.#look()
-    this.#looking = false
-    if (this.#waiting.size > 0 && !this.#client.closed) this.#wakeIn(restMs)
+  async #readAndPause(): Promise<void> {
+    const pauseMs = await this.#detect()
+    this.#reading = false
+    if (this.#waiting.size > 0 && !this.#client.closed) this.#wakeIn(pauseMs)
   }
 
-  /** Looks once, and gives the time until the next look. Never rejects. */
-  async #look(): Promise<number> {
+  /** Reads the locks once and acts on deadlocks. Resolves to the pause until the next read. Never rejects. */
+  async #detect(): Promise<number> {
     const { environment } = this.#client
     const startedAt = environment.now()
     try {
       const seen = await this.#readAll()
-      const restMs = Math.max(everyMs, 10 * (environment.now() - startedAt))
-      if (this.#before === undefined) {
-        if (findDeadlocks(seen).length === 0) return restMs
-        this.#before = seen.keys
-        return secondLookMs
+      const pauseMs = Math.max(readEveryMs, 10 * (environment.now() - startedAt))
+      if (this.#firstRead === undefined) {
+        if (findDeadlocks(seen).length === 0) return pauseMs
+        this.#firstRead = seen.keys
+        return secondReadMs
       }
-      const keys = claimsInBoth(this.#before, seen.keys)
-      this.#before = undefined
+      const keys = claimsInBoth(this.#firstRead, seen.keys)
+      this.#firstRead = undefined
       this.#act(findDeadlocks({ now: seen.now, keys }))
-      return restMs
+      return pauseMs
     } catch (error) {
-      this.#before = undefined
-      this.#client.log('debug', `deadlocks could not be looked for: ${messageOf(error)}`)
-      return everyMs
+      this.#firstRead = undefined
+      this.#client.log('debug', `deadlock detection could not read the locks: ${messageOf(error)}`)
+      return readEveryMs
     }
   }
 
@@ -115,17 +115,17 @@ export class DeadlockWatch implements TimerTask {
       const name = candidates.map(nameOf).join()
       const since = this.#seenSince.get(name) ?? now
       seen.set(name, since)
-      const place = candidates.findIndex((claim) => this.#mine(claim) !== undefined)
+      const place = candidates.findIndex((claim) => this.#ownWait(claim) !== undefined)
       const chosen = candidates[place]
       if (chosen === undefined || now - since < place * victimPauseMs) continue
       seen.delete(name)
-      this.#mine(chosen)?.giveUpDeadlocked(cycle.map(describe))
+      this.#ownWait(chosen)?.giveUpDeadlocked(cycle.map(describe))
     }
     this.#seenSince = seen
   }
 
-  /** The one of ours that made this claim. A server does not show ids: then the rest must do. */
-  #mine({ key, claim }: WaitingClaim): WatchedWait | undefined {
+  /** The acquisition of this client that made the claim. Servers do not show ids: then key, client and owner must match. */
+  #ownWait({ key, claim }: WaitingClaim): WatchedWait | undefined {
     if (claim.runner.client !== this.#client.runner.client) return undefined
     for (const waiting of this.#waiting) {
       if (waiting.key !== key || waiting.owner !== claim.runner.owner) continue

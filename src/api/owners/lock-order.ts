@@ -3,17 +3,17 @@ import type { LeaseHandle } from '../lease/lease-handle.ts'
 import { linesOf } from './origin.ts'
 import type { OwnerLeases } from './owner-leases.ts'
 
-/** Pairs remembered: this is for development, and must not grow for ever. */
+/** Most pairs that are remembered: memory must stay bounded. */
 const pairsMax = 10_000
 
 /**
- * Remembers which locks were taken while which others were held, and warns the first time two are taken both ways round:
- * two owners that do so at once wait for each other. For development.
+ * For development: remembers which lock was taken while another was held, and warns the first time two locks are taken in both
+ * orders. Two owners that do so at the same time wait for each other.
  */
 export class LockOrder {
   readonly #owners: OwnerLeases
   readonly #warn: (message: string) => void
-  /** What was taken after what, and where. */
+  /** For each lock, the locks taken while it was held, and where in the code. */
   readonly #after = new Map<string, Map<string, string>>()
   readonly #warned = new Set<string>()
   #pairs = 0
@@ -23,7 +23,7 @@ export class LockOrder {
     this.#warn = warn
   }
 
-  /** An owner has taken a lock, with others in its hands perhaps. */
+  /** Compares a lock that its owner has just taken with the locks that the owner holds already. */
   taken(lease: LeaseHandle): void {
     const here = linesOf(lease.terms.origin ?? {})[0] ?? 'at an unknown place'
     const second = describeScope({ key: lease.scope.key })

@@ -9,7 +9,7 @@ import { beingPassedOn } from '../lease/lease-errors.ts'
 import type { AcquireTerms } from '../options.ts'
 import { linesOf, origin } from './origin.ts'
 
-/** The lease this owner has on the scope already, entered once more, if it said that it may. */
+/** With `reentrant`: the lease that this owner already holds on the scope, entered once more. */
 export function enterAgain(
   client: Client,
   scope: Scope,
@@ -21,26 +21,26 @@ export function enterAgain(
     const { mode, limit } = lease.claim
     const suffices = mode === 'exclusive' || (sharing.mode === 'shared' && limit === sharing.limit)
     if (!suffices || !covers(lease.scope, scope) || !lease.held) continue
-    // Whoever enters it now would have a lease that ends meanwhile, and let go of the one that came of it.
+    // The lease is being converted or handed off. A caller that entered it now would release the lease that replaces it.
     if (lease.passing !== undefined) throw beingPassedOn(lease, lease.passing)
     return lease.enter()
   }
   return undefined
 }
 
-/** AcquireTerms of an owner, which may come to wait for itself: they know where it asked, unless that would cost too much. */
+/** The terms of an owner's claim. With `traceOwners` they keep the place of the call, for the error of an owner that would wait for itself. */
 export function termsForOwner(client: Client, terms: AcquireTerms, owner: string): AcquireTerms {
   return client.tracesOwners ? { ...terms, owner, origin: origin() } : { ...terms, owner }
 }
 
-/** DEADLOCK, with where it acquired, for an owner that is about to wait for what it holds itself. */
+/** The DEADLOCK error if this owner would wait for a lock it holds itself. The error says where that lock was acquired. */
 export function ownDeadlock(
   client: Client,
   scope: Scope,
   sharing: Sharing,
   terms: AcquireTerms,
 ): LeaseholdError | undefined {
-  // These take what is in the way, also if it is one's own.
+  // These strategies evict the holder, also if the owner holds the lock itself.
   if (terms.owner === undefined || terms.evict === 'all' || terms.evict === 'same-runner') return undefined
   const wanted = { ...sharing, range: scope.range }
   let permits = 0

@@ -1,7 +1,7 @@
 import { innermostOwner, ownersOf } from '../../core/contract/owner-name.ts'
 import type { LeaseHandle } from '../lease/lease-handle.ts'
 
-/** Leases that are held for an owner, found by the owner: looking must not cost more the more leases there are. */
+/** Held leases by owner: finding the leases of one owner must not take longer the more leases there are. */
 export class OwnerLeases {
   readonly #leases = new Map<string, LeaseHandle[]>()
 
@@ -17,12 +17,12 @@ export class OwnerLeases {
     const name = innermostOwner(lease.runner.owner)
     const leases = name === undefined ? undefined : this.#leases.get(name)
     if (name === undefined || leases === undefined) return
-    const left = leases.filter((other) => other !== lease)
+    const left = leases.filter((kept) => kept !== lease)
     if (left.length === 0) this.#leases.delete(name)
     else this.#leases.set(name, left)
   }
 
-  /** What is held by an owner, by the bodies it runs in, and by parts of these. */
+  /** The leases of an owner, of the bodies it runs in, and of parts of these. */
   of(owner: string | undefined): readonly LeaseHandle[] {
     if (this.#leases.size === 0) return []
     return ownersOf(owner).flatMap((name) => this.#leases.get(name) ?? [])

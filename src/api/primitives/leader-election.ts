@@ -30,18 +30,18 @@ const electionNames: OptionNames<ElectionOptions> = {
   observeEvery: true,
 }
 
-/** From `campaign` to `resign`. */
+/** One candidacy: from `campaign` to `resign`. */
 interface Candidacy {
-  /** Aborted when the office is no longer wanted. */
+  /** Aborted by `resign`. */
   readonly abort: AbortController
-  /** The attempt under way to be elected. */
+  /** The campaign under way, if any. */
   campaigning: Promise<Term> | undefined
 }
 
-/** Pause before the next candidacy when the store could not be asked. */
+/** Pause before the next campaign after one failed. */
 const againMs = 1000
 
-/** A candidate in an election: holds its lock while it leads, and stands again when it was deposed. */
+/** A candidate in an election: holds the lock while it leads, and campaigns again after it was deposed. */
 export class LeaderElection implements Election, TimerTask, SlotMember {
   timerSlot = -1
   setSlot = -1
@@ -51,14 +51,14 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
   readonly #acquire: AcquireOptions
   readonly #observeEveryMs: number
   readonly #watches = new Set<LeaderWatch>()
-  /** The term we are in, until we know of its end. */
+  /** Our current term, until we learn of its end. */
   #term: LeaseHandle | undefined
   #candidacy: Candidacy | undefined
 
   constructor(acquirer: Acquirer, name: string, options: ElectionOptions) {
     checkOptions(options, electionNames, 'elect')
     const { onElected: _elected, onDeposed: _deposed, observeEvery = 1000, ...acquire } = options
-    // Whether the options make sense shows here, not when the leader is lost.
+    // Check the options now, not when the leader is lost.
     acquirer.terms(acquire)
     this.scope = named(`leader:${name}`)
     this.#acquirer = acquirer
@@ -80,14 +80,14 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
     if (this.#term?.held === true) return Promise.resolve(this.#term)
     if (candidacy.campaigning !== undefined) return this.#join(candidacy, candidacy.campaigning, options)
     candidacy.campaigning = this.#campaign(candidacy, options).catch((error: unknown) => {
-      // A resigned candidate may stand again meanwhile: that is another candidacy.
+      // After a resignation, another candidacy may have begun meanwhile.
       if (this.#candidacy === candidacy) this.#candidacy = undefined
       throw error
     })
     return candidacy.campaigning
   }
 
-  /** Awaits a campaign that another call began. If that call gives up before this one has to, this one stands itself. */
+  /** Awaits a campaign that another call began. If that call gives up first, this call campaigns itself. */
   async #join(candidacy: Candidacy, campaigning: Promise<Term>, options: WaitOptions): Promise<Term> {
     checkWaitOptions(options, 'campaign')
     const { environment } = this.#acquirer.client
@@ -109,8 +109,8 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
     if (outcome === 'aborted') throw new LeaseholdError('ABORTED', 'The signal of this campaign was aborted.')
     if (!('error' in outcome)) return outcome
     const { error } = outcome
-    const wasOfItsCaller = error instanceof LeaseholdError && (error.code === 'TIMEOUT' || error.code === 'ABORTED')
-    if (!wasOfItsCaller || candidacy.abort.signal.aborted) throw error
+    const callerGaveUp = error instanceof LeaseholdError && (error.code === 'TIMEOUT' || error.code === 'ABORTED')
+    if (!callerGaveUp || candidacy.abort.signal.aborted) throw error
     return this.campaign({ ...options, ...(wait !== undefined && { wait: Math.max(0, until - environment.now()) }) })
   }
 
@@ -149,13 +149,13 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
     await this.resign()
   }
 
-  /** The client is closing, and lets go of the office. */
+  /** The client is closing: the candidate leaves office. */
   close(): void {
     this.#candidacy = undefined
     if (this.#term !== undefined) this.#leaveOffice(this.#term, 'closed')
   }
 
-  /** Stands again after a pause. */
+  /** Campaigns again after a pause. */
   wake(): void {
     this.#standAgain()
   }
@@ -176,13 +176,13 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
       ...(wait !== undefined && { wait }),
       signal: signal === undefined ? resigned : AbortSignal.any([signal, resigned]),
     }
-    // As nobody: whoever began this goes on with other things meanwhile.
+    // Without an owner: the caller goes on with other work meanwhile.
     const stand = () => asOwner(undefined, () => this.#acquirer.acquire(this.scope, exclusively, options))
     let lease = await stand()
-    // Whoever is called must be leader: a grant that was long under way may be over by now.
+    // A grant that took long to arrive may have expired: only a held lease makes a leader.
     while (!lease.held) lease = await stand()
     if (resigned.aborted) {
-      // Resigned between the grant and now.
+      // `resign` was called between the grant and now.
       await lease.release()
       throw resigned.reason
     }
@@ -226,7 +226,7 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
     }
   }
 
-  /** Calls a listener, whose errors are its own. */
+  /** Calls a listener. What it throws is logged. */
   #call<Arguments extends unknown[]>(
     listener: ((...given: Arguments) => unknown) | undefined,
     ...given: Arguments
@@ -238,7 +238,7 @@ export class LeaderElection implements Election, TimerTask, SlotMember {
   }
 }
 
-/** Who leads now; null: nobody. */
+/** The current leader; null if there is none. */
 export async function leaderOf(client: Client, scope: Scope): Promise<Leader | null> {
   const holder = (await inspectLock(client, scope))?.holders.find((claim) => !claim.expired)
   if (holder === undefined) return null
@@ -251,8 +251,8 @@ export async function leaderOf(client: Client, scope: Scope): Promise<Leader | n
 }
 
 /**
- * Tells who leads, first as it is and then whenever that changes. Stores push news only to those who have a claim, so an
- * observer asks now and then; what this client itself brings about it is told at once.
+ * Yields the leader, first the current one and then every change. Stores notify only clients that have a claim, so an observer
+ * polls; changes that this client makes itself are seen at once.
  */
 export class LeaderWatch implements TimerTask, SlotMember, AsyncIterableIterator<Leader | null> {
   timerSlot = -1
@@ -260,12 +260,12 @@ export class LeaderWatch implements TimerTask, SlotMember, AsyncIterableIterator
   readonly #client: Client
   readonly #scope: Scope
   readonly #everyMs: number
-  /** Who was told last, and in which term; undefined: nobody was yet. */
-  #told: string | undefined
+  /** The leader that was yielded last, with its term; undefined before the first. */
+  #yielded: string | undefined
   #closed = false
   #wakeUp: (() => void) | undefined
-  /** The call of `next` before: each change is told to one, in the order in which they asked. */
-  #asked: Promise<unknown> = Promise.resolve()
+  /** The previous call of `next`: each change goes to one call, in the order of the calls. */
+  #previous: Promise<unknown> = Promise.resolve()
 
   constructor(client: Client, scope: Scope, everyMs: number) {
     this.#client = client
@@ -279,18 +279,18 @@ export class LeaderWatch implements TimerTask, SlotMember, AsyncIterableIterator
   }
 
   next(): Promise<IteratorResult<Leader | null>> {
-    const change = this.#asked.then(() => this.#change())
-    this.#asked = change
+    const change = this.#previous.then(() => this.#change())
+    this.#previous = change
     return change
   }
 
-  /** Never rejects. */
+  /** The next change of leader. Never rejects. */
   async #change(): Promise<IteratorResult<Leader | null>> {
     while (!this.#closed) {
-      const leader = await this.#look()
+      const leader = await this.#read()
       if (this.#closed) break
-      if (leader !== 'unknown' && nameOf(leader) !== this.#told) {
-        this.#told = nameOf(leader)
+      if (leader !== 'unknown' && nameOf(leader) !== this.#yielded) {
+        this.#yielded = nameOf(leader)
         return { done: false, value: leader }
       }
       await this.#pause()
@@ -307,20 +307,20 @@ export class LeaderWatch implements TimerTask, SlotMember, AsyncIterableIterator
     return this
   }
 
-  /** Something may have changed: look again. */
+  /** The leader may have changed: reads again. */
   wake(): void {
     this.#wakeUp?.()
   }
 
-  /** Ends the loop over it. Repeatable. */
+  /** Ends the loop over this watch. Repeatable. */
   close(): void {
     this.#closed = true
     this.#client.elections.delete(this)
     this.#wakeUp?.()
   }
 
-  /** A store that cannot be asked says nothing about who leads. */
-  async #look(): Promise<Leader | null | 'unknown'> {
+  /** The current leader; `unknown` if the store could not be read. */
+  async #read(): Promise<Leader | null | 'unknown'> {
     try {
       return await leaderOf(this.#client, this.#scope)
     } catch {
@@ -330,7 +330,7 @@ export class LeaderWatch implements TimerTask, SlotMember, AsyncIterableIterator
 
   async #pause(): Promise<void> {
     const { timers, environment } = this.#client
-    // Somebody awaits the next change: that keeps the process alive.
+    // A caller awaits the next change: keep the process alive.
     timers.hold()
     await new Promise<void>((resolve) => {
       this.#wakeUp = resolve

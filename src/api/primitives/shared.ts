@@ -7,26 +7,26 @@ import type { Body, RunArguments, Lock } from '../lock.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { isWithin, requestBounds } from '../../core/contract/bounds.ts'
 
-/** A lock that many may read under and one may write under. Neither starves the other: they take turns as they came. */
+/** A lock for many readers or one writer, granted in the order of arrival: neither side starves the other. */
 export interface ReadWriteLock {
   readonly scope: Scope
-  /** Waits until it may read. `lease.upgrade()` makes a writer of it. */
+  /** Waits for a read lease. `lease.upgrade()` turns it into a write lease. */
   read(options?: AcquireOptions): Promise<Lease>
   tryRead(options?: AcquireOptions): Promise<Lease | null>
   runRead<Result>(body: Body<Result>): Promise<Result>
   runRead<Result>(options: AcquireOptions, body: Body<Result>): Promise<Result>
-  /** Waits until it may write, alone. `lease.downgrade()` lets readers in. */
+  /** Waits for the write lease, which excludes all others. `lease.downgrade()` lets readers in. */
   write(options?: AcquireOptions): Promise<Lease>
   tryWrite(options?: AcquireOptions): Promise<Lease | null>
   runWrite<Result>(body: Body<Result>): Promise<Result>
   runWrite<Result>(options: AcquireOptions, body: Body<Result>): Promise<Result>
 }
 
-const together: Sharing = { mode: 'shared' }
+const shared: Sharing = { mode: 'shared' }
 
-/** @internal */
+/** The read-write lock on a scope, with fixed options. @internal */
 export function readWriteLock(acquirer: Acquirer, scope: Scope, fixed: AcquireOptions): ReadWriteLock {
-  const reader = acquirer.lock(scope, together, fixed)
+  const reader = acquirer.lock(scope, shared, fixed)
   const writer = acquirer.lock(scope, exclusively, fixed)
   return {
     scope,
@@ -45,7 +45,7 @@ export interface Semaphore extends Lock {
   readonly permits: number
 }
 
-/** @internal */
+/** The semaphore on a scope, with fixed options. @internal */
 export function semaphoreOf(acquirer: Acquirer, scope: Scope, permits: number, fixed: AcquireOptions): Semaphore {
   if (!isWithin(permits, requestBounds.permits)) {
     const { most } = requestBounds.permits

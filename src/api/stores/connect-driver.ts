@@ -3,13 +3,13 @@ import { LeaseholdError } from '../../core/errors.ts'
 import { redactedUrl } from '../../core/contract/redaction.ts'
 import { parseQuorum, checkFile, sqliteFile } from './store-url.ts'
 
-/** For whom a driver is. */
+/** On whose behalf a driver makes claims. */
 export interface DriverTerms {
-  /** It makes claims for other processes, as a server does: its own end says nothing about theirs. */
+  /** The driver makes claims for other processes, as a server does: the end of its own process does not end theirs. */
   readonly forOthers?: boolean
 }
 
-/** The driver for a URL, not opened yet. A driver's code is loaded only when it is asked for. */
+/** The driver for a URL, not opened yet. Loads the code of that driver only. */
 export async function driverFor(url: string, terms: DriverTerms = {}): Promise<LockDriver> {
   const { scheme, rest } = splitUrl(url)
   switch (scheme) {
@@ -73,13 +73,13 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
   }
 }
 
-/** Whether all of a store lives in this thread, where no other can renew. */
+/** Whether the store, or a node of it, is in the memory of this thread: no other thread can renew there. */
 export function livesInThread(url: string): boolean {
   const { scheme, rest } = splitUrl(url)
   return scheme === 'memory' || (scheme === 'quorum' && parseQuorum(rest).urls.some((node) => livesInThread(node)))
 }
 
-/** The file that a store is kept in; undefined for a store that is elsewhere. */
+/** The file of a store; undefined for a store that is not a file. */
 export function storeFile(url: string): string | undefined {
   const { scheme, rest } = splitUrl(url)
   return scheme === 'sqlite' ? sqliteFile(rest) : undefined
@@ -88,10 +88,10 @@ export function storeFile(url: string): string | undefined {
 /** The parts of a store's URL. */
 function splitUrl(url: string): { readonly scheme: string; readonly rest: string } {
   const [, scheme, rest] = (typeof url === 'string' ? /^([a-z][a-z0-9+.-]*):(.*)$/s.exec(url) : null) ?? []
-  // Out of a file or a secret, mostly. As part of a path or a name it would lead to another store than the same URL without it.
+  // A line break mostly comes from a file or a secret. As part of a path or a name it would name another store.
   if (/\p{Cc}|\s$/u.test(rest ?? '')) {
-    const what = 'The URL of the store has a line break in it, or a space at its end'
-    throw new LeaseholdError('INVALID', `${what}. Where it is read from a file, write that with: printf %s "$url"`)
+    const fault = 'The URL of the store has a line break in it, or a space at its end'
+    throw new LeaseholdError('INVALID', `${fault}. Where it is read from a file, write that with: printf %s "$url"`)
   }
   if (scheme !== undefined && rest !== undefined) return { scheme, rest }
   const shown = typeof url === 'string' ? JSON.stringify(redactedUrl(url)) : String(url)

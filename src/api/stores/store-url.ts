@@ -19,15 +19,15 @@ interface QuorumUrlOptions {
 }
 
 /**
- * Reads what follows `quorum:`: URLs with commas between them, then perhaps options after `,?`. What follows a `?` alone
- * belongs to the last store's URL.
+ * Parses what follows `quorum:`: URLs separated by commas, then options after `,?`, if any. A `?` without the comma belongs to
+ * the last store's URL.
  */
 export function parseQuorum(list: string): QuorumUrl {
   const [, stores = list, query = ''] = /^(.*),\?([^?]*)$/s.exec(list) ?? []
   return { urls: urlsOf(stores), options: optionsOf(new URLSearchParams(query)) }
 }
 
-/** A comma ends a URL only where the next begins: hosts, files and passwords may have commas too. */
+/** Splits at commas that a URL follows: hosts, files and passwords may contain commas too. */
 function urlsOf(stores: string): string[] {
   const urls = stores.split(/,(?=(?:memory|sqlite|quorum):|[a-z][a-z0-9+.-]*:\/\/)/)
   if (urls.some((url) => url.startsWith('quorum:'))) {
@@ -37,11 +37,11 @@ function urlsOf(stores: string): string[] {
   return urls
 }
 
-/** One store behind two votes would be a majority of its own. */
+/** Refuses a store that is named twice: with two votes it could be a majority of its own. */
 function refuseSameStores(urls: readonly string[]): void {
   const places = new Set<string>()
   for (const url of urls) {
-    // Every private memory is a store of its own.
+    // Each unnamed memory is a store of its own.
     if (url === 'memory:') continue
     const { url: place } = identifyStore(url)
     if (places.has(place)) {
@@ -70,22 +70,22 @@ function optionsOf(query: URLSearchParams): QuorumUrlOptions {
   return options
 }
 
-/** Milliseconds unless a unit follows, as everywhere. What makes no sense the quorum refuses. */
+/** A number without a unit is in milliseconds. The quorum checks the value. */
 function durationOf(text: string): Duration {
   return /^\d+$/.test(text) ? Number(text) : (text as Duration)
 }
 
-function invalid(what: string): LeaseholdError {
+function invalid(fault: string): LeaseholdError {
   const example = 'quorum:URL,URL,URL,?votesAfter=2m&answerWithin=500ms&drift=0.02'
-  return new LeaseholdError('INVALID', `In the URL of a quorum ${what}. Options follow the stores, as in ${example}`)
+  return new LeaseholdError('INVALID', `In the URL of a quorum ${fault}. Options follow the stores, as in ${example}`)
 }
 
-/** The file that follows `sqlite:`, in full; the default one if nothing does. */
+/** The absolute path of the file after `sqlite:`; the default file if there is none. */
 export function sqliteFile(rest: string): string {
   return path.resolve(rest === '' ? defaultFile() : checkFile(rest))
 }
 
-/** A file and nothing else. What other programs write there would name some other file. */
+/** Refuses parameters and `//`, which other programs allow there: taken as a file's name, they would name another file. */
 export function checkFile(rest: string): string {
   if (rest.startsWith('//')) {
     const file = rest.replace(/^\/+/, '')
@@ -102,9 +102,9 @@ export function checkFile(rest: string): string {
 
 /** Which store a URL names. */
 export interface StoreIdentity {
-  /** The URL without what may be a secret, written the same way for the same store. */
+  /** The URL without anything that may be secret, in one normal form for each store. */
   readonly url: string
-  /** Whether the URL says no more than this. Else it takes more to open the store: a password, say. */
+  /** Whether `url` is enough to open the store. False if a part was left out: a password, say. */
   readonly isWhole: boolean
 }
 
@@ -120,29 +120,29 @@ const portDefaults: Readonly<Record<string, string>> = {
   https: '443',
 }
 
-/** The identity of the one store that a URL names. No name is looked up: another name of a host is another store. */
+/** The identity of the store that a URL names. Hosts are not resolved: another name of a host counts as another store. */
 export function identifyStore(url: string): StoreIdentity {
   const [, scheme = '', rest = ''] = /^([^:]*):(.*)$/s.exec(url) ?? []
   if (scheme === 'sqlite') return { url: `sqlite:${realFile(sqliteFile(rest))}`, isWhole: true }
-  return ofAddress(scheme === 'postgresql' ? 'postgres' : scheme, rest)
+  return identifyAddress(scheme === 'postgresql' ? 'postgres' : scheme, rest)
 }
 
-function ofAddress(scheme: string, rest: string): StoreIdentity {
+function identifyAddress(scheme: string, rest: string): StoreIdentity {
   const split = rest.indexOf('?')
   const address = split < 0 ? rest : rest.slice(0, split)
   const parameters = split < 0 ? [] : rest.slice(split + 1).split('&')
   const kept = parameters.filter((parameter) => identifyingParameters.has(parameter.split('=')[0] ?? ''))
-  // Whoever forgot to escape a slash in a password does not find it in a file: all before the last @ is left out.
+  // Leave out everything before the last @: a password with an unescaped slash must not end up in a file.
   const [, slashes = '', login = '', place = ''] = /^(\/\/)?(.*@)?(.*)$/s.exec(address) ?? []
   const search = kept.length === 0 ? '' : `?${kept.toSorted().join('&')}`
   return {
-    url: `${scheme}:${slashes}${sameWay(scheme, place)}${search}`,
+    url: `${scheme}:${slashes}${normalAddress(scheme, place)}${search}`,
     isWhole: login === '' && kept.length === parameters.length,
   }
 }
 
-/** Hosts, and GitHub's names, are the same in capitals; what goes without saying is not said. */
-function sameWay(scheme: string, place: string): string {
+/** The normal form of an address: hosts and GitHub's names in lower case, without default ports and databases. */
+function normalAddress(scheme: string, place: string): string {
   if (scheme === 'github') return place.toLowerCase()
   const [, hosts = '', rest = ''] = /^([^/]*)(.*?)\/?$/s.exec(place) ?? []
   const port = portDefaults[scheme]
@@ -152,11 +152,11 @@ function sameWay(scheme: string, place: string): string {
   return scheme.startsWith('redis') && rest === '/0' ? plain : `${plain}${rest}`
 }
 
-/** A file may have several names. */
+/** The real path of a file, which may have several names. */
 function realFile(file: string): string {
   try {
     return realpathSync(file)
   } catch {
-    return file // There is no such file, or it cannot be looked at.
+    return file // The file does not exist, or its path may not be read.
   }
 }

@@ -5,7 +5,7 @@
  * Pure. A request within its limits costs comparisons and no allocation: see docs/decisions/009-limits.md.
  */
 import type { Claim, Range, Request, Runner, ClaimStatus, Supports } from './driver.ts'
-import { LeaseholdError } from '../errors.ts'
+import { LeaseholdError, unsupported } from '../errors.ts'
 import { isWithin, requestBounds, wholeNumber, yearMs, type Bounds, metadataFault, textFault } from './bounds.ts'
 
 /** Why a request is out of limits: a field that is out of bounds, or something that the store lacks. */
@@ -86,7 +86,7 @@ export function ttlMaxOf({ ttlMaxMs }: Supports): number {
 /** The error that a request with this fault is answered with. */
 export function limitError(fault: RequestFault): LeaseholdError {
   if (fault.code === 'INVALID') return new LeaseholdError('INVALID', `${fault.field} ${fault.what}.`)
-  return new LeaseholdError('UNSUPPORTED', `This store cannot do ${fault.what}. docs/guarantees.md says which can.`)
+  return unsupported(fault.what)
 }
 
 /**

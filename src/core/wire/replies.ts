@@ -13,7 +13,6 @@ import type {
 } from '../contract/driver.ts'
 import { absentReasons, uncleanEndings } from '../contract/status-check.ts'
 import { LeaseholdError, plainMessageOf, type ErrorCode } from '../errors.ts'
-import type { Backoff } from '../time/backoff.ts'
 import {
   amount,
   anyText,
@@ -213,7 +212,7 @@ interface WireStore {
   readonly limits: { readonly bodyBytesMax: number; readonly requestsPerCallMax: number }
 }
 
-type WireBackoff = Omit<Backoff, 'attempts'> & { readonly attempts?: number | null }
+type WireBackoff = Omit<NonNullable<Supports['pollingDefault']>, 'attempts'> & { readonly attempts?: number | null }
 
 const duration = number(Number.MIN_VALUE, yearMs)
 

@@ -1,5 +1,5 @@
 /**
- * Who evicted whom, and why.
+ * The evictions: by whom, of which holder, and why.
  * @module
  */
 import { byId, element } from './element.js'

@@ -1,5 +1,5 @@
 /**
- * Builds elements. Text is only ever put in as text: names and metadata come from strangers.
+ * Builds elements. Text is inserted only as text: names and metadata come from strangers.
  * @module
  */
 
@@ -7,7 +7,7 @@
 /** @typedef {Readonly<Record<string, string | boolean | number | undefined>>} Attributes */
 
 /**
- * An element with attributes and children. True and false set and leave out an attribute.
+ * An element with attributes and children. True sets an attribute without a value, false leaves it out.
  * @template {keyof HTMLElementTagNameMap} Name
  * @param {Name} name
  * @param {Attributes} [attributes]
@@ -22,7 +22,7 @@ export function element(name, attributes = {}, ...children) {
 }
 
 /**
- * The same, for pictures.
+ * An SVG element with attributes and children.
  * @template {keyof SVGElementTagNameMap} Name
  * @param {Name} name
  * @param {Attributes} [attributes]
@@ -37,7 +37,7 @@ export function shape(name, attributes = {}, ...children) {
 }
 
 /**
- * The element of the page with this id. The page has it, or the page is broken.
+ * The element of the page with this id. Throws if the page has none.
  * @template {HTMLElement} [Kind=HTMLElement]
  * @param {string} id
  * @returns {Kind}

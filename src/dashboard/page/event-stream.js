@@ -1,11 +1,11 @@
 /**
- * Server-sent events out of the text of a stream. The browser's own EventSource can send no token.
+ * Parses server-sent events. The browser's own EventSource cannot send a token.
  * @module
  */
 
 /** @typedef {{ readonly event: string, readonly data: unknown }} StreamEvent */
 
-/** Gathers text as it arrives, in pieces of any length, and gives the events that are complete. */
+/** Collects text as it arrives, in pieces of any length, and returns the events that are complete. */
 export class EventStream {
   #rest = ''
 
@@ -32,7 +32,7 @@ function eventOf(block) {
     if (field === 'event') event = value ?? ''
     else if (field === 'data') data.push(value)
   }
-  // Without data it is a comment, which only keeps the line awake.
+  // A block without data is a comment, which only keeps the connection alive.
   if (data.length === 0) return []
   try {
     return [{ event, data: JSON.parse(data.join('\n')) }]

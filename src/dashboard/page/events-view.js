@@ -1,5 +1,5 @@
 /**
- * What happens, as it happens.
+ * The events, as they happen.
  * @module
  */
 import { byId, element } from './element.js'

@@ -1,5 +1,5 @@
 /**
- * Asks twice before a lock is taken from somebody who may be writing.
+ * Asks twice before a lock is taken from a holder that may be writing.
  * @module
  */
 import { results } from './audit-view.js'
@@ -17,7 +17,7 @@ export class EvictDialog {
   #done
   #dialog = /** @type {HTMLDialogElement} */ (byId('evict'))
   #form = /** @type {HTMLFormElement} */ (byId('evict-form'))
-  #who = byId('evict-who')
+  #holder = byId('evict-who')
   #name = byId('evict-name')
   #reason = /** @type {HTMLInputElement} */ (byId('evict-reason'))
   #typed = /** @type {HTMLInputElement} */ (byId('evict-typed'))
@@ -50,7 +50,7 @@ export class EvictDialog {
     this.#target = { lock, claim }
     const since = new Elapsed()
     since.update(claim.sinceMs, claim.readAt)
-    this.#who.replaceChildren(
+    this.#holder.replaceChildren(
       ...line('Lock', visible(lock.scope)),
       ...line('Namespace', visible(lock.namespace)),
       ...line('Holder', runnerName(claim.runner)),
@@ -71,7 +71,7 @@ export class EvictDialog {
     this.#reason.focus()
   }
 
-  /** Only the name as it is shown will do, and a reason. */
+  /** Allows the eviction once a reason and the lock's name, as it is shown, have been typed. */
   #check() {
     const name = visible(this.#target?.lock.scope ?? '')
     this.#confirm.disabled = this.#reason.value.trim() === '' || this.#typed.value !== name

@@ -1,23 +1,23 @@
 /**
- * Where owners and the ways between them go in the picture. Whoever waits stands left of whom it waits for. Cycles are on
- * top, and what closes them runs back above them. No elements here: all of it can be tested without a browser.
+ * Lays out the wait-for graph. An owner that waits is left of the owner it waits for. Cycles are on top, and the edges that close
+ * them run back above them. No elements here: all of it can be tested without a browser.
  * @module
  */
 
 /** @typedef {import('../documents.ts').WaitDocument} Wait */
-/** @typedef {{ readonly from: string, readonly to: string, readonly waits: readonly Wait[], readonly circular: boolean }} Way */
+/** @typedef {{ readonly from: string, readonly to: string, readonly waits: readonly Wait[], readonly circular: boolean }} Edge */
 /** @typedef {{ readonly id: string, readonly x: number, readonly y: number }} Box */
-/** @typedef {Way & { readonly path: string, readonly labelX: number, readonly labelY: number }} DrawnWay */
-/** @typedef {{ readonly width: number, readonly height: number, readonly boxes: readonly Box[], readonly ways: readonly DrawnWay[], readonly left: number }} Picture */
+/** @typedef {Edge & { readonly path: string, readonly labelX: number, readonly labelY: number }} DrawnEdge */
+/** @typedef {{ readonly width: number, readonly height: number, readonly boxes: readonly Box[], readonly edges: readonly DrawnEdge[], readonly left: number }} Picture */
 
 export const boxWidth = 184
 export const boxHeight = 46
 const columnGap = 120
 const rowGap = 26
 const margin = 12
-/** How far above the boxes a way back runs; each further one runs higher. */
-const wayBackHeight = 40
-/** A picture of more is none. */
+/** How far above the boxes a back edge runs; each further back edge runs higher. */
+const backEdgeHeight = 40
+/** A graph with more boxes is unreadable. */
 const boxesMax = 24
 
 /**
@@ -25,76 +25,76 @@ const boxesMax = 24
  * @returns {Picture}
  */
 export function layOut(waits) {
-  const ways = waysOf(waits)
-  const all = new Set(ways.flatMap(({ from, to }) => [from, to]))
+  const edges = edgesOf(waits)
+  const all = new Set(edges.flatMap(({ from, to }) => [from, to]))
   const shown = new Set([...all].slice(0, boxesMax))
-  const drawn = ways.filter(({ from, to }) => shown.has(from) && shown.has(to))
+  const drawn = edges.filter(({ from, to }) => shown.has(from) && shown.has(to))
   const { ranks, backwards } = rank([...shown], drawn)
   const boxes = placeBoxes(ranks, drawn, backwards.size)
-  let height = margin + backwards.size * wayBackHeight
-  const paths = drawn.map((way) => {
-    const from = /** @type {Box} */ (boxes.get(way.from))
-    const to = /** @type {Box} */ (boxes.get(way.to))
-    if (!backwards.has(way)) return { ...way, ...forwardPath(from, to) }
-    height -= wayBackHeight
-    return { ...way, ...backwardPath(from, to, height + wayBackHeight / 2) }
+  let height = margin + backwards.size * backEdgeHeight
+  const paths = drawn.map((edge) => {
+    const from = /** @type {Box} */ (boxes.get(edge.from))
+    const to = /** @type {Box} */ (boxes.get(edge.to))
+    if (!backwards.has(edge)) return { ...edge, ...forwardPath(from, to) }
+    height -= backEdgeHeight
+    return { ...edge, ...backwardPath(from, to, height + backEdgeHeight / 2) }
   })
   const placed = [...boxes.values()]
   return {
     width: Math.max(0, ...placed.map(({ x }) => x + boxWidth)) + margin,
     height: Math.max(0, ...placed.map(({ y }) => y + boxHeight)) + margin,
     boxes: placed,
-    ways: paths,
+    edges: paths,
     left: all.size - shown.size,
   }
 }
 
 /**
- * One way for all that one owner waits for of another, cycles first. A place in a queue is left out where the same waiter's way
- * to the holder says as much.
+ * One edge for all waits of one owner for another, cycles first. A wait for an earlier place in the queue is left out if the same
+ * owner also waits for the holder.
  * @param {readonly Wait[]} waits
- * @returns {Way[]}
+ * @returns {Edge[]}
  */
-export function waysOf(waits) {
+export function edgesOf(waits) {
   const direct = new Set(waits.filter(({ because }) => because === 'holds').map(({ from, key }) => `${from} ${key}`))
   /** @type {Map<string, { from: string, to: string, waits: Wait[], circular: boolean }>} */
-  const ways = new Map()
+  const edges = new Map()
   for (const wait of waits) {
     const { from, to, because, key, circular } = wait
     if (from === to || (because === 'ahead' && !circular && direct.has(`${from} ${key}`))) continue
     const name = `${from} ${to}`
-    const way = ways.get(name) ?? { from, to, waits: [], circular: false }
-    ways.set(name, way)
-    way.waits.push(wait)
-    way.circular ||= circular
+    const edge = edges.get(name) ?? { from, to, waits: [], circular: false }
+    edges.set(name, edge)
+    edge.waits.push(wait)
+    edge.circular ||= circular
   }
-  return [...ways.values()].toSorted((one, other) => Number(other.circular) - Number(one.circular))
+  return [...edges.values()].toSorted((left, right) => Number(right.circular) - Number(left.circular))
 }
 
 /**
- * How many steps each is from somebody who waits for nobody, and the ways that would lead in a cycle.
+ * How many steps each owner is from an owner that does not wait, and the edges that close a cycle.
  * @param {readonly string[]} owners
- * @param {readonly Way[]} ways
+ * @param {readonly Edge[]} edges
  */
-function rank(owners, ways) {
+function rank(owners, edges) {
   /** @type {Map<string, number>} */
   const ranks = new Map()
-  /** @type {Set<Way>} */
+  /** @type {Set<Edge>} */
   const backwards = new Set()
   /** @type {Set<string>} */
-  const onTheWay = new Set()
+  const onPath = new Set()
   /** @param {string} owner @returns {number} */
   const visit = (owner) => {
     const known = ranks.get(owner)
     if (known !== undefined) return known
-    onTheWay.add(owner)
+    onPath.add(owner)
     let steps = 0
-    for (const way of ways) {
-      if (way.from !== owner) continue
-      if (onTheWay.has(way.to)) backwards.add(way)
-      else steps = Math.max(steps, visit(way.to) + 1)
+    for (const edge of edges) {
+      if (edge.from !== owner) continue
+      if (onPath.has(edge.to)) backwards.add(edge)
+      else steps = Math.max(steps, visit(edge.to) + 1)
     }
-    onTheWay.delete(owner)
+    onPath.delete(owner)
     ranks.set(owner, steps)
     return steps
   }
@@ -103,14 +103,14 @@ function rank(owners, ways) {
 }
 
 /**
- * Columns by rank, the holders on the right; in a column each stands about as high as those it waits for, cycles on top.
+ * Columns by rank, the holders on the right. In a column each owner is about as high as those it waits for, cycles on top.
  * @param {ReadonlyMap<string, number>} ranks
- * @param {readonly Way[]} ways
- * @param {number} waysBack
+ * @param {readonly Edge[]} edges
+ * @param {number} backEdges
  * @returns {Map<string, Box>}
  */
-function placeBoxes(ranks, ways, waysBack) {
-  const circular = new Set(ways.filter((way) => way.circular).flatMap(({ from, to }) => [from, to]))
+function placeBoxes(ranks, edges, backEdges) {
+  const circular = new Set(edges.filter((edge) => edge.circular).flatMap(({ from, to }) => [from, to]))
   const last = Math.max(0, ...ranks.values())
   const columns = Array.from({ length: last + 1 }, (_, at) => [...ranks].filter(([, steps]) => steps === at))
   const tallest = Math.max(...columns.map((column) => column.length))
@@ -120,11 +120,11 @@ function placeBoxes(ranks, ways, waysBack) {
   for (const [steps, column] of columns.entries()) {
     const wanted = column.map(([id], index) => ({
       id,
-      at: circular.has(id) ? index - column.length : (heightOf(id, ways, boxes) ?? index * step),
+      at: circular.has(id) ? index - column.length : (heightOf(id, edges, boxes) ?? index * step),
     }))
     const inTheMiddle = ((tallest - column.length) * step) / 2
-    const top = margin + (waysBack > 0 ? waysBack * wayBackHeight : inTheMiddle)
-    for (const [index, { id }] of wanted.toSorted((one, other) => one.at - other.at).entries()) {
+    const top = margin + (backEdges > 0 ? backEdges * backEdgeHeight : inTheMiddle)
+    for (const [index, { id }] of wanted.toSorted((left, right) => left.at - right.at).entries()) {
       boxes.set(id, { id, x: margin + (last - steps) * (boxWidth + columnGap), y: top + index * step })
     }
   }
@@ -133,11 +133,11 @@ function placeBoxes(ranks, ways, waysBack) {
 
 /**
  * @param {string} id
- * @param {readonly Way[]} ways
+ * @param {readonly Edge[]} edges
  * @param {ReadonlyMap<string, Box>} boxes
  */
-function heightOf(id, ways, boxes) {
-  const heights = ways.flatMap(({ from, to }) => (from === id ? (boxes.get(to)?.y ?? []) : []))
+function heightOf(id, edges, boxes) {
+  const heights = edges.flatMap(({ from, to }) => (from === id ? (boxes.get(to)?.y ?? []) : []))
   return heights.length === 0 ? undefined : heights.reduce((sum, height) => sum + height, 0) / heights.length
 }
 
@@ -151,7 +151,7 @@ function forwardPath(from, to) {
   const bend = columnGap / 2
   return {
     path: `M ${startX} ${startY} C ${startX + bend} ${startY} ${endX - bend} ${endY} ${endX} ${endY}`,
-    // Near the one who waits: ways that end at the same box meet there.
+    // Near the waiter, as edges to the same box meet there.
     labelX: startX + columnGap / 2 - 6,
     labelY: startY + (endY - startY) * (endX - startX > columnGap ? 0.2 : 0.5) - 5,
   }
@@ -160,7 +160,7 @@ function forwardPath(from, to) {
 /**
  * @param {Box} from
  * @param {Box} to
- * @param {number} height where it runs back
+ * @param {number} height where the edge runs back
  */
 function backwardPath(from, to, height) {
   const startX = from.x + boxWidth / 2

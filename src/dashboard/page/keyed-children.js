@@ -27,7 +27,7 @@ export class KeyedChildren {
     const keyed = items.map((item) => ({ key: this.#keyOf(item), item }))
     const wanted = new Set(keyed.map(({ key }) => key))
     this.#children = new Map()
-    // First, as what stays need not move then: an element that is moved loses the focus.
+    // Remove first, so that the others need not move: an element that is moved loses the focus.
     for (const [key, { element }] of before) if (!wanted.has(key)) element.remove()
     /** @type {Element | null} */
     let place = this.#parent.querySelector(':scope > [data-keyed]')

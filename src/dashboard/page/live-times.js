@@ -1,5 +1,5 @@
 /**
- * Times that go on by themselves between two readings.
+ * Times that count on between two reads.
  * @module
  */
 import { element } from './element.js'
@@ -13,7 +13,7 @@ const tickMs = 1000
 /** @type {WeakMap<Element, () => void>} */
 const painters = new WeakMap()
 
-/** Goes on painting all live times. */
+/** Repaints all live times, again and again. */
 export function startLiveTimes() {
   setInterval(() => {
     for (const live of document.querySelectorAll('[data-live]')) painters.get(live)?.()
@@ -21,7 +21,7 @@ export function startLiveTimes() {
 }
 
 /**
- * The lock with the time it was read at, by this page's own clock: its ages go on from there.
+ * The lock with the time of the read, by this page's own clock: its ages count from there.
  * @param {ReadLock} lock
  * @returns {Lock}
  */
@@ -45,7 +45,7 @@ export class Elapsed {
   }
 }
 
-/** What is left of a lease, as a bar and in words. */
+/** The remaining time of a lease, as a bar and in words. */
 export class LeaseBar {
   #fill = element('span', { class: 'fill' })
   #text = element('span', { class: 'time' })

@@ -1,5 +1,5 @@
 /**
- * What a lock's row opens to: its holders and its queue.
+ * The details that a lock's row opens: its holders and its queue.
  * @module
  */
 import { element } from './element.js'
@@ -11,7 +11,7 @@ import { counted, explainCommand, metadataText, runnerName, runnerPlace, timeTex
 /** @typedef {import('./wording.js').Claim} Claim */
 /** @typedef {(lock: Lock, claim: Claim) => void} Evict */
 
-/** Nobody reads more of a queue, and some have thousands. */
+/** How many waiters are shown: some queues have thousands. */
 const waitersShownMax = 50
 
 export class LockDetails {

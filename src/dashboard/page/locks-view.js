@@ -25,7 +25,7 @@ export class LocksView {
   #next = /** @type {HTMLButtonElement} */ (byId('next-page'))
   /** @type {KeyedChildren<Lock>} */
   #rows
-  /** Where the pages before this one begin, and this one, last. @type {(string | undefined)[]} */
+  /** Where the pages up to this one begin; the last entry is this page. @type {(string | undefined)[]} */
   #places = [undefined]
   /** @type {string | undefined} */
   #nextPlace
@@ -57,7 +57,7 @@ export class LocksView {
     this.#previous.addEventListener('click', () => this.#goTo(this.#places.slice(0, -1)))
   }
 
-  /** Reads the page that is shown once more. Never rejects. */
+  /** Reads the shown page again. Never rejects. */
   async refresh() {
     this.#asked += 1
     const asked = this.#asked
@@ -116,7 +116,7 @@ export class LocksView {
   }
 }
 
-/** One lock: a row, and what it opens to. */
+/** One lock: a row, and the details that it opens. */
 class LockRow {
   #evict
   #toggle = element('button', { type: 'button', class: 'toggle', 'aria-expanded': 'false' })

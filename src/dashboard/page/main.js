@@ -1,5 +1,5 @@
 /**
- * The dashboard: signs in if it must, then shows what the server sends.
+ * The dashboard: signs in if the server needs a token, then shows what the server sends.
  * @module
  */
 import { AuditView } from './audit-view.js'
@@ -17,9 +17,9 @@ import { WaitsView } from './waits-view.js'
 /** @typedef {import('../documents.ts').PrincipalDocument} Principal */
 /** @typedef {import('../documents.ts').TotalsDocument} Totals */
 
-/** Events come in bursts; one reading serves a whole burst. */
+/** Events come in bursts; one read serves a whole burst. */
 const burstMs = 150
-/** The pause before the page asks again, if the server did not answer when it was opened. */
+/** The pause before the next attempt, if the server did not answer when the page was opened. */
 const againMs = 2000
 
 const signIn = /** @type {HTMLFormElement} */ (byId('sign-in'))
@@ -41,7 +41,7 @@ byId('sign-out').addEventListener('click', () => {
 })
 void enter()
 
-/** Shows the board if the server lets us, else asks for a token. */
+/** Shows the dashboard if the server allows it, else asks for a token. */
 async function enter() {
   try {
     const { wantsToken } = /** @type {import('../documents.ts').AccessDocument} */ (await ask('dashboard/access'))
@@ -111,11 +111,11 @@ function openBoard({ name, rights, store, refreshMs }) {
     tab = chosen
     refresh()
   })
-  // Renewals are no events: they show when the page is read again.
+  // Renewals are not events: they show at the next read.
   setInterval(() => {
     if (document.hidden || connection.dataset['tone'] !== 'good') return
     refresh()
-    // A cycle is marked on its tab while another tab is open, too: it needs somebody's attention.
+    // Read cycles also while another tab is open: a cycle is marked on its tab.
     if (tab !== 'waits-tab') void waits.refresh()
   }, refreshMs)
 
@@ -139,7 +139,7 @@ function openBoard({ name, rights, store, refreshMs }) {
         `Connection lost: this data is out of date. Retrying in ${counted(Math.ceil(retryMs / 1000), 'second')}…`,
         'bad',
       ),
-    // The tokens have changed. A reloaded page asks for one.
+    // The token is no longer valid. The reloaded page asks for another.
     refused: () => location.reload(),
   })
 }

@@ -1,5 +1,5 @@
 /**
- * How much has happened in the last minute.
+ * How many events there were in the last minute.
  * @module
  */
 import { byId } from './element.js'
@@ -17,7 +17,7 @@ export class RatesView {
   #countsRenewals = false
 
   constructor() {
-    // What is a minute old goes by itself.
+    // Drop rates that are a minute old, also if no new ones arrive.
     setInterval(() => this.#show(), tickMs)
   }
 

@@ -1,17 +1,17 @@
 /**
- * The server that the page came from.
+ * Calls of the server that the page came from.
  * @module
  */
 import { EventStream } from './event-stream.js'
 
 const tokenName = 'leasehold-token'
 const answerWithinMs = 15_000
-/** The server says something every 15 s, if only that it is there. */
+/** The server sends something every 15 s, if only a comment. */
 const silenceMaxMs = 45_000
 const firstPauseMs = 500
 const lastPauseMs = 10_000
 
-/** The server would not do it. `status` is 0 if it did not answer at all. */
+/** The server refused a call. `status` is 0 if it did not answer at all. */
 export class Refused extends Error {
   /**
    * @param {number} status
@@ -32,7 +32,7 @@ export const keptToken = {
 }
 
 /**
- * Asks for JSON. With a body it is a POST.
+ * Calls the server, which answers JSON. With a body the call is a POST.
  * @param {string} path
  * @param {{ query?: Readonly<Record<string, string>>, body?: object }} [options]
  * @returns {Promise<unknown>}

@@ -1,5 +1,5 @@
 /**
- * Who waits for whom: a picture, and the same as a list.
+ * The wait-for graph: as a picture, and as a list.
  * @module
  */
 import { byId, element, shape } from './element.js'
@@ -101,8 +101,8 @@ function waitItem({ from, to, because, scope, namespace, sinceMs, circular }, na
  * @param {ReadonlyMap<string, Owner>} owners
  */
 function drawing(waits, owners) {
-  const { width, height, boxes, ways, left } = layOut(waits)
-  const inCycle = new Set(ways.filter(({ circular }) => circular).flatMap(({ from, to }) => [from, to]))
+  const { width, height, boxes, edges, left } = layOut(waits)
+  const inCycle = new Set(edges.filter(({ circular }) => circular).flatMap(({ from, to }) => [from, to]))
   const svg = shape(
     'svg',
     {
@@ -113,26 +113,26 @@ function drawing(waits, owners) {
       'aria-label': 'Who waits for whom; the list below says the same',
     },
     shape('defs', {}, arrow('arrow'), arrow('arrow-cycle')),
-    ...ways.map(({ path, circular, waits: [first] }) =>
+    ...edges.map(({ path, circular, waits: [first] }) =>
       shape('path', {
         d: path,
-        class: `way${circular ? ' circular' : ''}${first?.because === 'ahead' ? ' ahead' : ''}`,
+        class: `edge${circular ? ' circular' : ''}${first?.because === 'ahead' ? ' ahead' : ''}`,
         'marker-end': `url(#${circular ? 'arrow-cycle' : 'arrow'})`,
       }),
     ),
     ...boxes.map(({ id, x, y }) => box(owners.get(id), x, y, inCycle.has(id))),
-    ...labels(ways),
+    ...labels(edges),
   )
   return { svg, left }
 }
 
 /**
- * What each way is about. Ways of one owner for the same lock, such as to all who have permits, share one.
- * @param {ReturnType<typeof layOut>['ways']} ways
+ * The label of each edge. Edges of one owner for the same lock, such as to all holders of permits, share one label.
+ * @param {ReturnType<typeof layOut>['edges']} edges
  */
-function labels(ways) {
+function labels(edges) {
   const said = new Set()
-  return ways.flatMap(({ from, labelX, labelY, waits: [first, ...others], circular }) => {
+  return edges.flatMap(({ from, labelX, labelY, waits: [first, ...others], circular }) => {
     const more = others.length === 0 ? '' : ` +${others.length}`
     const text = `${shortened(visible(first?.scope ?? ''), lettersPerLabel)}${more}`
     if (said.has(`${from} ${text}`)) return []

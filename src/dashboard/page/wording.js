@@ -1,5 +1,5 @@
 /**
- * How things are said. No elements here: all of it can be tested without a browser.
+ * The words of the page. No elements here: all of it can be tested without a browser.
  * @module
  */
 
@@ -14,7 +14,7 @@
  */
 const steering = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]|\\(?=u\{)/gu
 
-/** The id of a runner that nobody gave a name. */
+/** The generated id of a runner without a name. */
 const madeUpId = /^runner_\d+_/
 
 /** Below this part of its ttl a lease is near its end: a healthy holder has renewed long before. */
@@ -44,11 +44,11 @@ export function durationText(milliseconds) {
 /**
  * A number with its noun.
  * @param {number} count
- * @param {string} one
- * @param {string} [many]
+ * @param {string} singular
+ * @param {string} [plural]
  */
-export function counted(count, one, many = `${one}s`) {
-  return `${count} ${count === 1 ? one : many}`
+export function counted(count, singular, plural = `${singular}s`) {
+  return `${count} ${count === 1 ? singular : plural}`
 }
 
 /**

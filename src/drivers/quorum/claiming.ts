@@ -1,10 +1,10 @@
-import type { Claim, ClaimStatus } from '../../core/contract/driver.ts'
+import type { Claim, ClaimStatus, HeldStatus } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Quorum } from './quorum.ts'
 import { agreeOnFence } from './fence-agreement.ts'
 import type { MajorityGrant } from './grants.ts'
 import type { Node } from './node.ts'
-import { claimVerdict, majorityTtlMs, renewalVerdict, type HeldStatus } from './verdict.ts'
+import { claimVerdict, majorityTtlMs, renewalVerdict } from './verdict.ts'
 
 /** Claims on all nodes at once. Held if a majority grants the claim and agrees on its fence; else it is released everywhere. */
 export async function claimOn(quorum: Quorum, wanted: Claim): Promise<ClaimStatus> {

@@ -1,3 +1,4 @@
+import { unsupported, LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 /**
  * Locks over several stores that know nothing of each other: held while a majority of them holds.
  *
@@ -8,7 +9,6 @@ import { claimIdOf, keyOf } from '../../core/contract/requests.ts'
 import type { KeyPage, ListQuery, LockDriver, Request, ClaimStatus, Supports } from '../../core/contract/driver.ts'
 import { durationMs, positiveMs, type Duration } from '../../core/time/duration.ts'
 import { systemEnvironment, type Environment } from '../../core/time/environment.ts'
-import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 import { blockingFault, limitError, withinLimits } from '../../core/contract/limits.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { Lifecycle } from '../kit/lifecycle.ts'
@@ -18,7 +18,7 @@ import { evictOn, releaseOn } from './ending.ts'
 import { mayBeLifted, mergedPage } from './listing.ts'
 import { Node } from './node.ts'
 import { renewOn } from './renewing.ts'
-import { supportsOf, unsupported } from './supports.ts'
+import { supportsOf } from './supports.ts'
 
 /** The options of `quorum`. */
 export interface QuorumOptions {
@@ -188,7 +188,10 @@ class QuorumDriver implements LockDriver {
       case 'release':
         return releaseOn(this.#quorum, request)
       case 'withdraw':
-        return Promise.resolve({ state: 'unknown', error: unsupported('conversions') })
+        return Promise.resolve({
+          state: 'unknown',
+          error: unsupported('conversions', 'A quorum', 'docs/stores/quorum.md says why.'),
+        })
       case 'evict':
         return evictOn(this.#quorum, request)
     }

@@ -1,5 +1,5 @@
 import type { Node } from './node.ts'
-import type { HeldStatus } from './verdict.ts'
+import type { HeldStatus } from '../../core/contract/driver.ts'
 
 /** Lifts the claim's fence to `fence` on these nodes, and notes in `granted` the status that each gives afterwards. */
 export type WriteBack = (nodes: readonly Node[], fence: number) => Promise<void>

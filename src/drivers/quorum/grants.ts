@@ -1,7 +1,6 @@
-import type { Claim } from '../../core/contract/driver.ts'
+import type { Claim, HeldStatus } from '../../core/contract/driver.ts'
 import { claimName } from '../../core/contract/requests.ts'
 import type { Node } from './node.ts'
-import type { HeldStatus } from './verdict.ts'
 
 /** A claim that this driver has answered `held`. */
 export interface MajorityGrant {

@@ -1,4 +1,4 @@
-import type { KeyPage, ListQuery, ClaimStatus } from '../../core/contract/driver.ts'
+import type { KeyPage, ListQuery, ClaimStatus, HeldStatus } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { Cleanup } from './cleanup.ts'
@@ -10,7 +10,6 @@ import {
   mergedAbsence,
   noMajority,
   type Answers,
-  type HeldStatus,
   type MajorityVerdict,
 } from './verdict.ts'
 import type { Answered, Node } from './node.ts'

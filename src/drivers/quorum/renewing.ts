@@ -1,11 +1,11 @@
-import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
+import type { Request, ClaimStatus, HeldStatus } from '../../core/contract/driver.ts'
 import type { Quorum } from './quorum.ts'
 import { cleanUp, writeBack } from './claiming.ts'
 import { agreeOnFence } from './fence-agreement.ts'
 import type { MajorityGrant } from './grants.ts'
 import type { Node, Answered } from './node.ts'
 import { saidBy, Uncounted } from './voting.ts'
-import { majorityTtlMs, renewalVerdict, type HeldStatus } from './verdict.ts'
+import { majorityTtlMs, renewalVerdict } from './verdict.ts'
 
 type Renewal = Extract<Request, { op: 'renew' }>
 

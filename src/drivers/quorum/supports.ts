@@ -1,5 +1,4 @@
 import type { EvictRule, Supports } from '../../core/contract/driver.ts'
-import { LeaseholdError } from '../../core/errors.ts'
 import { durationMaxOf, fenceFloorMaxOf } from '../../core/contract/limits.ts'
 
 /**
@@ -44,9 +43,4 @@ export function supportsOf(all: readonly Supports[], votesAfterMs: number): Supp
     ttlDefaultMs: Math.min(ttlDefaultMs, ttlMaxMs),
     ...(all.some(({ renewals }) => renewals === false) && { renewals: false }),
   }
-}
-
-/** The error for a feature that nodes cannot decide alone. */
-export function unsupported(what: string): LeaseholdError {
-  return new LeaseholdError('UNSUPPORTED', `A quorum cannot do ${what}. docs/stores/quorum.md says why.`)
 }

@@ -1,9 +1,7 @@
 /** What the answers of the nodes come to. Pure: every rule of counting is here. */
-import type { AbsentReason, ClaimStatus, Succession } from '../../core/contract/driver.ts'
+import type { AbsentReason, ClaimStatus, Succession, HeldStatus } from '../../core/contract/driver.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 
-/** The status of a claim that is held. */
-export type HeldStatus = Extract<ClaimStatus, { state: 'held' }>
 /** The answers to one question, in the order of the nodes; undefined where none has come yet. */
 export type Answers = readonly (ClaimStatus | undefined)[]
 /** What the answers come to; undefined: more answers are needed. */

@@ -1,5 +1,5 @@
 /** Decodes the replies of `batch.lua` and `solo.lua`, whose heads describe the format. */
-import type { AbsentReason, Request, ClaimStatus, Succession } from '../../core/contract/driver.ts'
+import type { AbsentReason, Request, ClaimStatus, Succession, HeldStatus } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { wholeRunner } from '../../core/rule/short-runner.ts'
 import { redisError } from './errors.ts'
@@ -31,7 +31,7 @@ class AnswerReader {
   readonly #clock: number
   #at = 0
   /** The last held status. The next claim mostly has the same, as both were granted in one batch. */
-  #lastHeld: Held | undefined
+  #lastHeld: HeldStatus | undefined
 
   constructor(text: string) {
     this.#text = text
@@ -82,9 +82,7 @@ class AnswerReader {
   }
 }
 
-type Held = Extract<ClaimStatus, { state: 'held' }>
-
-function held(fence: number, ttlMs: number): Held {
+function held(fence: number, ttlMs: number): HeldStatus {
   return { state: 'held', fence, ttlMs, leaving: undefined, after: undefined }
 }
 

@@ -6,24 +6,24 @@ import type { ServerLimits } from '../contract/limits.ts'
 import { forbidden, invalid, HttpError } from '../contract/http-error.ts'
 import { anybody, nobody, type TokenBook } from '../auth/tokens.ts'
 
-/** What decides whether a call is let in. */
+/** Decides whether a call is allowed. */
 export interface AccessPolicy {
   readonly router: Router
   readonly limits: ServerLimits
-  /** Undefined: no tokens are asked for, as only this machine can call. */
+  /** Undefined: no token is needed, as only this machine can call. */
   readonly tokens: TokenBook | undefined
-  /** Whose pages may call, from a browser. */
+  /** The origins whose pages may call, from a browser. */
   readonly origins: AllowedOrigins
 }
 
-/** A call that has been let in as far as its route. */
+/** A call that may use its route. */
 export interface AuthorizedCall {
   readonly route: Route
   readonly principal: Principal
   readonly query: URLSearchParams
 }
 
-/** Finds the route of a request and whether it may take it. Refuses otherwise. */
+/** Finds the route of a request. Throws HttpError if there is none, or if the token may not use it. */
 export function authorize(request: IncomingMessage, { router, limits, tokens }: AccessPolicy): AuthorizedCall {
   if (tokens === undefined) checkHost(request.headers.host)
   const url = request.url ?? ''
@@ -36,7 +36,7 @@ export function authorize(request: IncomingMessage, { router, limits, tokens }: 
   return { route, query, principal: admitted(route, request.headers.authorization, tokens) }
 }
 
-/** Reads the rest of the request and has the route answer it. */
+/** Reads the body of the request, and lets the route answer. */
 export async function carryOut(
   request: IncomingMessage,
   response: ServerResponse,
@@ -103,7 +103,7 @@ function refuse(status: number, message: string, headers: Readonly<Record<string
 /** Reads the JSON that a POST came with, up to the limits of size and time. */
 export async function readBody(request: IncomingMessage, limits: ServerLimits): Promise<unknown> {
   const type = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase()
-  // A page of another site can make a browser send any other type without asking first.
+  // Pages of other sites can make a browser send some other types without a preflight request.
   if (type !== 'application/json') throw invalid('A POST needs the header Content-Type: application/json.', 415, 'body')
   const bytes = await readBytes(request, limits)
   try {

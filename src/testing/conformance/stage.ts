@@ -11,6 +11,8 @@ import type {
   Runner,
   ClaimStatus,
   Notification,
+  WaitingStatus,
+  HeldStatus,
 } from '../../core/contract/driver.ts'
 import { termsOf, type Bench, type Harness, type Terms } from '../bench.ts'
 
@@ -116,10 +118,10 @@ export class Stage {
   }
 
   /** Claims and expects to be queued. */
-  async queue(name: string, wish: Wish = {}): Promise<Waiting> {
+  async queue(name: string, wish: Wish = {}): Promise<WaitingStatus> {
     const status = await this.claim(name, wish)
     expect(status, `${name} should wait`).toMatchObject({ state: 'waiting' })
-    return status as Waiting
+    return status as WaitingStatus
   }
 
   /** Claims without wanting to wait and expects to be refused. */

@@ -1,5 +1,5 @@
 import { claimIdOf, keyOf } from '../../../core/contract/requests.ts'
-import type { Request, ClaimStatus } from '../../../core/contract/driver.ts'
+import type { ClaimStatus, HeldStatus, Request, WaitingStatus } from '../../../core/contract/driver.ts'
 import { TimerQueue, type TimerTask, type TimerBucket } from '../../../core/time/timer-queue.ts'
 import type { Environment } from '../../../core/time/environment.ts'
 
@@ -131,12 +131,7 @@ export class ClaimKeeper {
     this.#unrenewed = []
   }
 
-  #put(
-    request: Request,
-    id: string,
-    status: Extract<ClaimStatus, { state: 'held' | 'waiting' }>,
-    now: number,
-  ): KeptClaim {
+  #put(request: Request, id: string, status: HeldStatus | WaitingStatus, now: number): KeptClaim {
     const claim = this.#byId.get(id) ?? this.#add(request, id)
     claim.state = status.state
     if (status.state === 'waiting') claim.ahead = status.ahead

@@ -1,19 +1,19 @@
 /** Ending a claim, and the status that its owner gets. */
-import type { ClaimStatus } from '../../../core/contract/driver.ts'
+import type { AbsentStatus, ClaimStatus } from '../../../core/contract/driver.ts'
 import { claimCommentText } from '../protocol/claim-comment.ts'
 import type { Deadline } from '../api/deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
 import { isNotFound, unavailable } from '../api/faults.ts'
-import type { Absent, LocalClaim } from './local-claims.ts'
+import type { LocalClaim } from './local-claims.ts'
 import { expiredResult, type ClaimEnd, type Thread } from '../protocol/thread.ts'
 
 /** The status of a claim that nobody knows. */
-export const unknownClaim: Absent = { state: 'absent', reason: 'unknown' }
-const deleted: Absent = { state: 'absent', reason: 'evicted', detail: 'its comment was deleted' }
-const disowned: Absent = { state: 'absent', reason: 'evicted', detail: 'its account may not write any more' }
+export const unknownClaim: AbsentStatus = { state: 'absent', reason: 'unknown' }
+const deleted: AbsentStatus = { state: 'absent', reason: 'evicted', detail: 'its comment was deleted' }
+const disowned: AbsentStatus = { state: 'absent', reason: 'evicted', detail: 'its account may not write any more' }
 
 /** The status for the owner of an ended claim. */
-export function endedBy(end: ClaimEnd | undefined): Absent {
+export function endedBy(end: ClaimEnd | undefined): AbsentStatus {
   if (end?.how === 'taken over') {
     if (end.cause === 'expired') return { state: 'absent', reason: 'expired' }
     // A waiter has lost only its place: it may queue again.
@@ -69,7 +69,7 @@ export async function refuse(
 }
 
 /** Ends the claim here, and removes its markers, except those that the next holder needs. */
-export function leave(context: GithubContext, localClaim: LocalClaim, status: Absent, thread: Thread): ClaimStatus {
+export function leave(context: GithubContext, localClaim: LocalClaim, status: AbsentStatus, thread: Thread): ClaimStatus {
   context.results.delete(localClaim.comment)
   if (localClaim.held) {
     const next = thread.claims.find(({ comment, end }) => comment !== localClaim.comment && end === undefined)

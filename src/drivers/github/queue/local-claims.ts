@@ -1,4 +1,4 @@
-import type { Claim, ClaimStatus, Succession } from '../../../core/contract/driver.ts'
+import type { AbsentStatus, Claim, Succession } from '../../../core/contract/driver.ts'
 import type { CommentRecord } from '../protocol/claim-comment.ts'
 
 /** What this process knows of a claim that it renews. */
@@ -24,16 +24,13 @@ export interface LocalClaim {
   waiting: { readonly ahead: number; readonly againMs: number; readonly at: number } | undefined
 }
 
-/** The status of an ended claim. */
-export type Absent = Extract<ClaimStatus, { state: 'absent' }>
-
 /** How many ended claims are remembered: a late copy of a request must not restart one. */
 const endedMax = 2000
 
 /** The claims that this process renews, and how the latest ones ended. */
 export class LocalClaims {
   readonly #localClaims = new Map<string, LocalClaim>()
-  readonly #ended = new Map<string, Absent>()
+  readonly #ended = new Map<string, AbsentStatus>()
   /** By claim id: when its comment was last sent, if it is unknown whether it was created. */
   readonly #doubts = new Map<string, number>()
 
@@ -61,12 +58,12 @@ export class LocalClaims {
   }
 
   /** How a claim ended, if it did and is remembered. */
-  endOf(id: string): Absent | undefined {
+  endOf(id: string): AbsentStatus | undefined {
     return this.#ended.get(id)
   }
 
   /** Ends a claim and remembers its status: a claim ends only once. */
-  end(id: string, status: Absent): Absent {
+  end(id: string, status: AbsentStatus): AbsentStatus {
     this.#localClaims.delete(id)
     this.#doubts.delete(id)
     this.#ended.set(id, status.reason === 'released' ? { state: 'absent', reason: 'unknown' } : status)
