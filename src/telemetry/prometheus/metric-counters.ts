@@ -104,7 +104,7 @@ export function givenLabels(labels: Labels, taken: ReadonlySet<string>): Labels 
 }
 
 /** A histogram: counts values by bucket. */
-export class Histogram {
+class Histogram {
   readonly #bounds: readonly number[]
   /** Values in each bucket, not cumulative; the last is for values above every bound. */
   readonly #counts: number[]
@@ -141,7 +141,7 @@ export function checkBuckets(bounds: readonly number[], option: string): readonl
 export const noLabels: Labels = Object.freeze({})
 
 /** One counter or histogram for each set of labels. */
-export class Series<Item> {
+class Series<Item> {
   readonly #common: Labels
   readonly #start: () => Item
   readonly #counters = new Map<string, { readonly labels: Labels; readonly counter: Item }>()

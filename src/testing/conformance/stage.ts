@@ -33,7 +33,6 @@ export interface Wish {
   readonly runner?: string
 }
 
-export type HeldStatus = Extract<ClaimStatus, { state: 'held' }>
 export type Waiting = Extract<ClaimStatus, { state: 'waiting' }>
 
 /** A notification that a driver passed on, with the test's name of the claim. */

@@ -69,7 +69,12 @@ export async function refuse(
 }
 
 /** Ends the claim here, and removes its markers, except those that the next holder needs. */
-export function leave(context: GithubContext, localClaim: LocalClaim, status: AbsentStatus, thread: Thread): ClaimStatus {
+export function leave(
+  context: GithubContext,
+  localClaim: LocalClaim,
+  status: AbsentStatus,
+  thread: Thread,
+): ClaimStatus {
   context.results.delete(localClaim.comment)
   if (localClaim.held) {
     const next = thread.claims.find(({ comment, end }) => comment !== localClaim.comment && end === undefined)
