@@ -62,7 +62,7 @@ const calls: Record<string, (locks: Locks, option: never) => unknown> = {
   'tls: certt → cert': (_locks, option: object) => serve({ driver: memory(), port: 0, tls: option as never }),
   'limits: callsmax → callsMax': (_locks, option) => serve({ driver: memory(), port: 0, limits: option }),
   'dashboard: loger → logger': (_locks, option) => dashboard(option),
-  'fileGuard: patiense → patience': (_locks, option) => fileGuard('a', option),
+  'fileGuard: busyTimeut → busyTimeout': (_locks, option) => fileGuard('a', option),
   'httpGuard: resourse → resource': (_locks, option) => httpGuard(option),
   'mongoGuard: feild → field': (_locks, option) => mongoGuard(option),
   'redisGuard: fencekey → fenceKey': (_locks, option) => redisGuard({ eval: async () => 0 }, option),

@@ -33,8 +33,6 @@ export interface Wish {
   readonly runner?: string
 }
 
-export type Waiting = Extract<ClaimStatus, { state: 'waiting' }>
-
 /** A notification that a driver passed on, with the test's name of the claim. */
 export interface ReceivedNotification {
   readonly name: string
