@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { answeredNo, code, noAnswerFrom } from '../../src/drivers/etcd/rpc/errors.ts'
 import { Leases, type LeaseClient } from '../../src/drivers/etcd/leases/leases.ts'
 import { calls } from '../../src/drivers/etcd/rpc/messages.ts'
-import { bytes, message, wholeNumber } from '../../src/drivers/etcd/rpc/protobuf.ts'
+import { bytes, message, integerField } from '../../src/drivers/etcd/rpc/protobuf.ts'
 
 const ttlMs = 12_000
 
@@ -40,7 +40,7 @@ class CraftedClient implements LeaseClient {
     this.changesNode = false
     const fault = this.faults.shift()
     if (fault !== undefined) throw fault
-    const data = message(bytes(1, wholeNumber(4, this.answersTerm)), wholeNumber(3, this.seconds))
+    const data = message(bytes(1, integerField(4, this.answersTerm)), integerField(3, this.seconds))
     return { data, session: this.node, callNumber }
   }
 }

@@ -3,7 +3,7 @@ import type { ClaimStatus } from '../../src/core/contract/driver.ts'
 import { EtcdKeyspace } from '../../src/drivers/etcd/keyspace.ts'
 import { ClaimKeeper } from '../../src/drivers/etcd/leases/claim-keeper.ts'
 import { NotificationWatch } from '../../src/drivers/etcd/notification-watch.ts'
-import { message, wholeNumber } from '../../src/drivers/etcd/rpc/protobuf.ts'
+import { message, integerField } from '../../src/drivers/etcd/rpc/protobuf.ts'
 import { fakeTime } from '../../src/testing/index.ts'
 import { claimOf } from '../support/claims.ts'
 
@@ -33,8 +33,8 @@ function scene() {
     poll: (key) => signals.push(`poll ${key}`),
     onGap: () => signals.push('gap'),
   })
-  const created = (): void => say(message(wholeNumber(2, 1), wholeNumber(3, 1)))
-  const compacted = (): void => say(message(wholeNumber(2, 1), wholeNumber(4, 1), wholeNumber(5, 7)))
+  const created = (): void => say(message(integerField(2, 1), integerField(3, 1)))
+  const compacted = (): void => say(message(integerField(2, 1), integerField(4, 1), integerField(5, 7)))
   const answered = (key: string, status: ClaimStatus): void =>
     claims.note([{ op: 'claim', claim: claimOf(key) }], [status], () => 7, 0)
   return { watch, pings, signals, created, compacted, interrupt: () => end(), answered }

@@ -8,7 +8,7 @@ import { answeredNo, code, etcdError, isEtcdRefusal, noAnswerFrom } from '../../
 import { frame, FrameReader } from '../../src/drivers/etcd/rpc/frames.ts'
 import { EtcdKeyspace } from '../../src/drivers/etcd/keyspace.ts'
 import { rangeOperation, remove } from '../../src/drivers/etcd/rpc/messages.ts'
-import { BadMessage, bytes, field, message, MessageType, wholeNumber } from '../../src/drivers/etcd/rpc/protobuf.ts'
+import { BadMessage, bytes, field, message, MessageType, integerField } from '../../src/drivers/etcd/rpc/protobuf.ts'
 import { sendInSlices, slicesOf } from '../../src/drivers/document/document-send.ts'
 
 describe('the URL', () => {
@@ -93,13 +93,13 @@ describe('messages', () => {
   })
 
   test('are read as they were written, and what is missing as empty', () => {
-    const numbers = message(wholeNumber(1, 300), wholeNumber(2, 2 ** 50 + 1))
+    const numbers = message(integerField(1, 300), integerField(2, 2 ** 50 + 1))
     const data = message(
       bytes(3, numbers),
       bytes(1, 'text'),
-      wholeNumber(4, 1),
-      bytes(3, wholeNumber(1, 1)),
-      wholeNumber(9, 7),
+      integerField(4, 1),
+      bytes(3, integerField(1, 1)),
+      integerField(9, 7),
       bytes(2, numbers),
     )
     const read = { small: 300, large: 2 ** 50 + 1 }
@@ -162,7 +162,7 @@ test('an answer that leaves something out is none: it does not say that there is
   const replies = [
     // Nothing at all; and one that was carried out, of which only the first part is told.
     Buffer.alloc(0),
-    message(wholeNumber(2, 1), bytes(3, bytes(1, Buffer.alloc(0)))),
+    message(integerField(2, 1), bytes(3, bytes(1, Buffer.alloc(0)))),
   ]
   for (const data of replies) {
     const client = { call: async () => ({ data, session: {} as never, callNumber: 1 }) }

@@ -107,7 +107,9 @@ describe('what Prometheus would not take is INVALID', () => {
   test('a label that is no text, a value that is no number, a histogram with a label "le"', () => {
     expect(() => exposition([gauge('a', { b: 1 })])).toThrow('INVALID: The label "b" must be text')
     const texts = [{ labels: {}, value: '1' as unknown as number }]
-    expect(() => exposition([{ name: 'a', help: '', type: 'gauge', samples: texts }])).toThrow('INVALID: A metric must be a number')
+    expect(() => exposition([{ name: 'a', help: '', type: 'gauge', samples: texts }])).toThrow(
+      'INVALID: A metric must be a number',
+    )
     const samples = [{ labels: { le: '1' }, buckets: [], sum: 0, count: 0 }]
     expect(() => exposition([{ name: 'a', help: '', type: 'histogram', samples }])).toThrow('INVALID: A histogram')
   })

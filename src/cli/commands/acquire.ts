@@ -6,7 +6,7 @@ import { clockTime } from '../output/holder-text.ts'
 import { interruptibly, type Interruption } from '../interruption.ts'
 import { kindHelp, kindOption } from '../output/lock-name.ts'
 import { proofFile, refuseUnwritable, writeProof } from '../stores/proof-file.ts'
-import { conflictHelp, readLockRequest, runOptions, type LockRequest } from '../supervise/run-request.ts'
+import { conflictHelp, readRequestedLock, runOptions, type RequestedLock } from '../supervise/run-request.ts'
 import { chooseSharedStore, storeHelp, type StoreChoice } from '../stores/store.ts'
 import { takeVisibly, userName } from '../supervise/taking.ts'
 import { UsageError } from '../exit-codes.ts'
@@ -66,7 +66,7 @@ export const acquireCommand: Command = {
     quiet,
   } satisfies OptionTable,
   async run(given, context) {
-    const wanted = readLockRequest('acquire', onlyName(given, 'acquire'), given)
+    const wanted = readRequestedLock('acquire', onlyName(given, 'acquire'), given)
     if (wanted.acquire.ttl === undefined)
       throw new UsageError('acquire needs --ttl DURATION: nobody renews the lock by itself.')
     const file = proofFile(given, 'acquire')
@@ -79,7 +79,7 @@ export const acquireCommand: Command = {
 }
 
 async function takeAndLeave(
-  wanted: LockRequest,
+  wanted: RequestedLock,
   file: string,
   { url, namespace }: StoreChoice,
   context: CommandContext,

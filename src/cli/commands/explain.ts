@@ -1,7 +1,7 @@
 import { explainLock } from '../../api/operators/inspection.ts'
 import { commonOptions, onlyName } from '../arguments.ts'
 import type { Command } from '../command.ts'
-import { lockDocument } from '../output/lock-document.ts'
+import { lockJson } from '../output/lock-json.ts'
 import { kindHelp, kindOption, readTarget, shownName } from '../output/lock-name.ts'
 import { storeHelp, withLocks } from '../stores/store.ts'
 import { printableCopy, printableJson } from '../output/terminal-text.ts'
@@ -33,7 +33,7 @@ export const explainCommand: Command = {
       const lock = await locks.inspect(target.scope)
       if (given.flags.has('json')) {
         const free = { scope: target.name, key: `${locks.namespace}/${target.scope.key}`, holders: [], waiters: [] }
-        context.print(`${printableJson(lockDocument(target, lock ?? free))}\n`)
+        context.print(`${printableJson(lockJson(target, lock ?? free))}\n`)
       } else context.print(`${explainLock(shownName(target), printableCopy(lock))}\n`)
       return 0
     })

@@ -5,7 +5,7 @@ import { commonOptions } from '../arguments.ts'
 import type { Command } from '../command.ts'
 import { everyLock, storeHelp, withLocks } from '../stores/store.ts'
 import { clockTime } from '../output/holder-text.ts'
-import { lockDocument } from '../output/lock-document.ts'
+import { lockJson } from '../output/lock-json.ts'
 import { lockNameOf } from '../output/lock-name.ts'
 import { formatTable } from '../output/table.ts'
 import { printableJson, quoted } from '../output/terminal-text.ts'
@@ -38,7 +38,7 @@ export const lsCommand: Command = {
     return withLocks(given, context, {}, async (locks) => {
       const rows: (readonly string[])[] = []
       for await (const lock of everyLock(locks, prefix)) {
-        if (given.flags.has('json')) context.print(`${printableJson(lockDocument(lockNameOf(lock), lock))}\n`)
+        if (given.flags.has('json')) context.print(`${printableJson(lockJson(lockNameOf(lock), lock))}\n`)
         else rows.push(...rowsOf(lock, new Date()))
       }
       if (rows.length > 0) context.print(formatTable(headings, rows))

@@ -7,7 +7,7 @@ import { everyLock, chooseSharedStore, isUnused, storeHelp, withLocks } from '..
 import { signalExitCode, UsageError } from '../exit-codes.ts'
 import { clockTime, runnerText } from '../output/holder-text.ts'
 import { Interruption } from '../interruption.ts'
-import { lockDocument } from '../output/lock-document.ts'
+import { lockJson } from '../output/lock-json.ts'
 import {
   kindHelp,
   kindOption,
@@ -134,5 +134,5 @@ function showState(called: LockName, { holders, waiters }: LockInfo): string {
 }
 
 function showDocument(called: LockName, lock: LockInfo): string {
-  return printableJson(lockDocument(called, lock))
+  return printableJson(lockJson(called, lock))
 }

@@ -14,7 +14,7 @@ import { quoted } from '../output/terminal-text.ts'
 import { UsageError } from '../exit-codes.ts'
 
 /** Which lock to take, and with which options. */
-export interface LockRequest extends Target {
+export interface RequestedLock extends Target {
   readonly acquire: AcquireOptions
   /** Whether to hold it together with other shared holders. */
   readonly shared: boolean
@@ -27,7 +27,7 @@ export interface LockRequest extends Target {
 }
 
 /** The arguments of `leasehold run` or `elect`. */
-export interface RunRequest extends LockRequest {
+export interface RunRequest extends RequestedLock {
   readonly command: string
   readonly commandArguments: readonly string[]
   readonly killAfterMs: number
@@ -69,7 +69,7 @@ export function readRunRequest(
 ): RunRequest {
   const { name, command } = nameAndCommand(word, given)
   return {
-    ...readLockRequest(word, name, given),
+    ...readRequestedLock(word, name, given),
     command: command[0] as string,
     commandArguments: command.slice(1),
     killAfterMs: durationOption(given, 'kill-after', anyTime) ?? killAfterDefaultMs,
@@ -77,7 +77,7 @@ export function readRunRequest(
 }
 
 /** Reads the lock options. Refuses what no store supports before any store is opened. */
-export function readLockRequest(word: string, name: string, given: ParsedArguments): LockRequest {
+export function readRequestedLock(word: string, name: string, given: ParsedArguments): RequestedLock {
   const ttl = durationOption(given, 'ttl', someTime)
   const isPatient = !given.flags.has('no-wait')
   if (!isPatient && given.texts.has('wait'))

@@ -3,7 +3,7 @@ import type { Lease, Locks, LockInfo } from '../../index.ts'
 import type { CommandContext } from '../command.ts'
 import { runnerText, describeSince } from '../output/holder-text.ts'
 import type { Interruption } from '../interruption.ts'
-import type { LockRequest } from './run-request.ts'
+import type { RequestedLock } from './run-request.ts'
 import { formatDuration } from '../../core/time/duration.ts'
 import type { Target } from '../output/lock-name.ts'
 import type { Messages } from '../output/messages.ts'
@@ -20,7 +20,7 @@ export function userName(): { user?: string } {
 /** Takes the lock, and reports on standard error who holds it and from whom it was taken over. */
 export async function takeVisibly(
   locks: Locks,
-  wanted: LockRequest,
+  wanted: RequestedLock,
   { messages }: CommandContext,
   { signal }: Interruption,
 ): Promise<Lease> {
@@ -41,7 +41,7 @@ export async function takeVisibly(
 }
 
 /** Acquires the lock exclusively, shared, or as one permit of a semaphore. */
-function take(locks: Locks, wanted: LockRequest, signal: AbortSignal): Promise<Lease> {
+function take(locks: Locks, wanted: RequestedLock, signal: AbortSignal): Promise<Lease> {
   const { scope, shared, permits } = wanted
   const options = { ...wanted.acquire, signal }
   if (permits !== undefined) return locks.semaphore(scope, permits).acquire(options)

@@ -29,7 +29,7 @@ import { parseServerUrl } from './address.ts'
 import type { Fetch } from './fetch-transport.ts'
 import { bodiesOf, type RequestBody, ServerClient, type CallOptions } from './server-client.ts'
 import { refusalIn, meaningless, Unsent } from './faults.ts'
-import { EventStream } from './event-stream.ts'
+import { ServerEventStream } from './event-stream.ts'
 
 /** The options of `http`. */
 export interface HttpOptions {
@@ -101,7 +101,7 @@ class HttpDriver implements LockDriver {
   readonly #session = randomIds(1)()
   readonly #listeners = new Listeners()
   readonly #lifecycle: Lifecycle<DescribedStore>
-  #notifications: EventStream | undefined
+  #notifications: ServerEventStream | undefined
 
   constructor({ url, token, ca, fetch, answerWithinMs }: HttpOptions) {
     const fromVariable = environmentVariable('LEASEHOLD_TOKEN') || undefined
@@ -198,7 +198,7 @@ class HttpDriver implements LockDriver {
   /** Runs before the first claim is sent, so that none of its notifications is lost. */
   async #startNotifications(): Promise<void> {
     if (this.#notifications !== undefined) return
-    this.#notifications = new EventStream(this.#client, this.#session, {
+    this.#notifications = new ServerEventStream(this.#client, this.#session, {
       onNotification: (key, id, notification) => this.#listeners.notify(key, id, notification),
       onGap: () => this.#listeners.gap(),
     })

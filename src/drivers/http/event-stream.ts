@@ -6,7 +6,7 @@ import { sessionHeader, fromWireStatus } from '../../core/wire/replies.ts'
 import { EventReader, type ServerEvent } from './event-reader.ts'
 import type { ServerClient } from './server-client.ts'
 
-export interface EventStreamListener {
+export interface ServerEventListener {
   readonly onNotification: OnNotification
   /** Notifications may have been lost: the stream has just begun, perhaps once more, or the server's own store says so. */
   onGap(): void
@@ -19,15 +19,15 @@ const lastsMs = 500
 const silentMaxMs = 45_000
 
 /** The notifications of a server about our claims, until closed, over as many connections as that takes. */
-export class EventStream {
+export class ServerEventStream {
   readonly #client: ServerClient
   readonly #session: string
-  readonly #listener: EventStreamListener
+  readonly #listener: ServerEventListener
   #end: (() => void) | undefined
   readonly #reconnector = new Reconnector({ backoff: reconnecting, lastsMs, attempt: () => this.#connect(() => {}) })
   #closed = false
 
-  constructor(client: ServerClient, session: string, listener: EventStreamListener) {
+  constructor(client: ServerClient, session: string, listener: ServerEventListener) {
     this.#client = client
     this.#session = session
     this.#listener = listener

@@ -27,7 +27,7 @@ import { Holdings } from './holdings.ts'
 import { advisoryKey } from './key.ts'
 import { advisoryPage, holdersSql } from './listing.ts'
 import { NotedNames, AdvisorySession } from './session.ts'
-import { connectionLost, StepPlan, unknownClaim } from './plan.ts'
+import { connectionLost, StepPlan, unheldClaim } from './plan.ts'
 import { connectionsTo, type Connections, type PostgresSource } from '../postgres/connections.ts'
 import { changedNothing, postgresError, isSchemaMissing, refusesContent } from '../postgres/faults.ts'
 import { retrying } from '../postgres/retries.ts'
@@ -247,7 +247,7 @@ class PostgresAdvisoryDriver implements LockDriver {
     } finally {
       this.#setEndTimer()
     }
-    return statuses.map((status) => status ?? unknownClaim)
+    return statuses.map((status) => status ?? unheldClaim)
   }
 
   async #attend(

@@ -40,7 +40,7 @@ export class StepPlan {
   add(request: Request, hash: string, place: number): ClaimStatus | undefined {
     if (request.op === 'claim') return this.#claim(request.claim, hash, place)
     const holding = request.op === 'evict' ? undefined : this.#holdings.find(request.key, request.id)
-    if (holding === undefined) return unknownClaim
+    if (holding === undefined) return unheldClaim
     if (request.op === 'release') return this.giveBack(holding, place)
     // No claim waits in this store: this one is held, and stays so.
     if (request.op === 'withdraw') return claimStatusOf(holding, performance.now())
@@ -106,7 +106,7 @@ export class StepPlan {
 const released: ClaimStatus = { state: 'absent', reason: 'released' }
 const refused: ClaimStatus = { state: 'absent', reason: 'refused' }
 /** The store knows nothing of this claim. */
-export const unknownClaim: ClaimStatus = { state: 'absent', reason: 'unknown' }
+export const unheldClaim: ClaimStatus = { state: 'absent', reason: 'unknown' }
 /** The claim ended with its session. */
 export const connectionLost: ClaimStatus = {
   state: 'absent',

@@ -1,5 +1,5 @@
 /** The requests and replies of etcd: only the messages and fields that this driver uses. */
-import { bytes, field, message, MessageType, wholeNumber } from './protobuf.ts'
+import { bytes, field, message, MessageType, integerField } from './protobuf.ts'
 
 /** The calls, by the names etcd has for them. */
 export const calls = {
@@ -56,9 +56,9 @@ export function rangeRequest({ key, end, limit = 0, keysOnly = false, revision =
   return message(
     bytes(1, key),
     end === undefined ? message() : bytes(2, end),
-    wholeNumber(3, limit),
-    wholeNumber(4, revision),
-    wholeNumber(8, Number(keysOnly)),
+    integerField(3, limit),
+    integerField(4, revision),
+    integerField(8, Number(keysOnly)),
   )
 }
 
@@ -85,7 +85,7 @@ export function rangeOperation(query: RangeQuery): TxnOperation {
 
 /** A lease of 0 takes the key off whatever lease it is on. */
 export function put(key: string, value: Uint8Array | string, lease: number): TxnOperation {
-  return bytes(2, message(bytes(1, key), bytes(2, value), wholeNumber(3, lease)))
+  return bytes(2, message(bytes(1, key), bytes(2, value), integerField(3, lease)))
 }
 
 /** Removes one key, or all up to `end`. */
@@ -104,19 +104,19 @@ const target = { version: 0, mod: 2, lease: 4 } as const
 /** That the key was last changed at this revision; 0: that there is none. */
 export function unchangedSince(key: string, revision: number): TxnCompare {
   return message(
-    wholeNumber(1, equal),
-    wholeNumber(2, target.mod),
+    integerField(1, equal),
+    integerField(2, target.mod),
     bytes(3, key),
-    revision === 0 ? zero(6) : wholeNumber(6, revision),
+    revision === 0 ? zero(6) : integerField(6, revision),
   )
 }
 
 export function exists(key: string): TxnCompare {
-  return message(wholeNumber(1, greater), wholeNumber(2, target.version), bytes(3, key), zero(4))
+  return message(integerField(1, greater), integerField(2, target.version), bytes(3, key), zero(4))
 }
 
 export function isOnLease(key: string, lease: number): TxnCompare {
-  return message(wholeNumber(1, equal), wholeNumber(2, target.lease), bytes(3, key), wholeNumber(8, lease))
+  return message(integerField(1, equal), integerField(2, target.lease), bytes(3, key), integerField(8, lease))
 }
 
 /** A field with zero, written out: of a `oneof`, one field must be there. */
@@ -167,12 +167,12 @@ export const txnReply: MessageType<TxnReply> = new MessageType<TxnReply>({
 // ---- leases
 
 export function grantRequest(lease: number, seconds: number): Buffer {
-  return message(wholeNumber(1, seconds), wholeNumber(2, lease))
+  return message(integerField(1, seconds), integerField(2, lease))
 }
 
 /** Names a lease, to keep it alive, revoke it or read its ttl. */
 export function leaseRequest(lease: number): Buffer {
-  return wholeNumber(1, lease)
+  return integerField(1, lease)
 }
 
 export interface LeaseReply {
@@ -199,11 +199,11 @@ export interface WatchQuery {
 export function watchRequest({ watch, key, end, from, removalsOnly }: WatchQuery): Buffer {
   // Filter 0 leaves out puts.
   const filter = removalsOnly ? zero(5) : message()
-  return bytes(1, message(bytes(1, key), bytes(2, end), wholeNumber(3, from), filter, wholeNumber(7, watch)))
+  return bytes(1, message(bytes(1, key), bytes(2, end), integerField(3, from), filter, integerField(7, watch)))
 }
 
 export function unwatchRequest(watch: number): Buffer {
-  return bytes(2, wholeNumber(1, watch))
+  return bytes(2, integerField(1, watch))
 }
 
 export interface WatchEvent {

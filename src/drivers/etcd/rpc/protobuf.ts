@@ -13,7 +13,7 @@ export function message(...fields: readonly Uint8Array[]): Buffer {
 const nothing = Buffer.alloc(0)
 
 /** A field with a whole number that is not negative. Zero is what a field that is missing means. */
-export function wholeNumber(field: number, value: number): Buffer {
+export function integerField(field: number, value: number): Buffer {
   if (value === 0) return nothing
   const data: number[] = []
   pushVarint(data, field * 8 + varintType)
