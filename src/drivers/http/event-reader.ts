@@ -9,7 +9,7 @@ const charactersMax = 1_048_576
 
 /** Makes events out of the pieces in which they arrive. Comments are dropped. */
 export class EventReader {
-  readonly #told: (event: ServerEvent) => void
+  readonly #onEvent: (event: ServerEvent) => void
   #text = ''
   /** A line feed that comes next belongs to it. */
   #endsInReturn = false
@@ -17,8 +17,8 @@ export class EventReader {
   #data: string[] = []
   #dataLength = 0
 
-  constructor(told: (event: ServerEvent) => void) {
-    this.#told = told
+  constructor(onEvent: (event: ServerEvent) => void) {
+    this.#onEvent = onEvent
   }
 
   /** Takes in a piece. False: this is no stream of ours, and not worth reading on. */
@@ -53,6 +53,6 @@ export class EventReader {
     this.#event = ''
     this.#data = []
     this.#dataLength = 0
-    if (!isEmpty) this.#told(event)
+    if (!isEmpty) this.#onEvent(event)
   }
 }

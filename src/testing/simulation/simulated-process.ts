@@ -14,12 +14,12 @@ export class SimulatedProcess {
   readonly #timersAlive = new Set<Timer>()
 
   constructor(world: World, rate: number) {
-    const surroundings = world.environment(rate)
+    const worldEnvironment = world.environment(rate)
     this.#world = world
     this.rate = rate
     this.killed = new Promise((resolve) => (this.#notifyKilled = resolve))
     this.environment = {
-      ...surroundings,
+      ...worldEnvironment,
       timer: (delayMs, action) => {
         let wanted = true
         // If the timer is due while the process is stopped, the process may still cancel it first when it goes on.
@@ -27,7 +27,7 @@ export class SimulatedProcess {
           this.#timersAlive.delete(timer)
           if (wanted) action()
         }
-        const timer = surroundings.timer(delayMs, () => this.enter(ring))
+        const timer = worldEnvironment.timer(delayMs, () => this.enter(ring))
         return {
           keepAlive: (alive) => void (alive ? this.#timersAlive.add(timer) : this.#timersAlive.delete(timer)),
           cancel: () => {
