@@ -206,9 +206,10 @@ class IssuesDriver implements GithubDriver {
   }
 
   async close(): Promise<void> {
+    const isFirst = !this.#lifecycle.isShut
     const opened = this.#lifecycle.shut()
-    // Only an attempt to open can be under way then, and nobody waits for its answer any more.
-    if (opened === undefined) this.#deadlines.giveUpAll(this.#lifecycle.closedError())
+    // Nothing but an attempt to open can be under way then, and nobody waits for its answer any more.
+    if (isFirst && opened === undefined) this.#deadlines.giveUpAll(this.#lifecycle.closedError())
     await this.#lifecycle.settled()
     await opened?.context.markers.close(closeWithinMs)
     this.#deadlines.giveUpAll(this.#lifecycle.closedError())
