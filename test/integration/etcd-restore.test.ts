@@ -76,6 +76,29 @@ describe('a snapshot that is restored', () => {
     expect(await asking).toEqual({ state: 'absent', reason: 'refused' })
   })
 
+  test('leaves no driver deaf, though its revisions are counted again', async () => {
+    const [waiter, holder] = [
+      await opened(etcd(server.url, { prefix: 'deaf/' })),
+      await opened(etcd(server.url, { prefix: 'deaf/' })),
+    ]
+    const granted = new Set<string>()
+    waiter.listen?.((_key, id, status) => void (status !== 'poll' && status.state === 'held' && granted.add(id)))
+    const handOver = async (): Promise<void> => {
+      const [held, waiting] = [claimOf('k', { ttlMs: 20_000 }), claimOf('k', { ttlMs: 20_000 })]
+      expect(await claim(holder, held)).toMatchObject({ state: 'held' })
+      expect(await claim(waiter, waiting)).toMatchObject({ state: 'waiting' })
+      await release(holder, held)
+      await eventually(() => granted.has(waiting.id), 'the notification of the grant', 3000)
+      await release(waiter, waiting)
+    }
+    const snapshot = await server.saveSnapshot()
+    for (let write = 0; write < 50; write += 1) await server.control('put', 'somewhere', 'else')
+    await handOver()
+    await server.restore(snapshot)
+    for (const driver of [waiter, holder]) await fenceAfterTurn(driver)
+    await handOver()
+  })
+
   test('makes the data young, and so does a restart', async () => {
     const driver = await opened(etcd(server.url, { prefix: 'age/' }))
     const age = async (): Promise<number> => (await driver.dataAgeMs?.()) ?? Infinity

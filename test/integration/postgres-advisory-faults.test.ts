@@ -264,6 +264,12 @@ describe('the server', () => {
   })
 })
 
+test('a driver that could not be opened may be closed twice at once', async () => {
+  const driver = postgresAdvisory('postgres://127.0.0.1:1/nowhere')
+  await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  await Promise.all([driver.close(), driver.close()])
+})
+
 describe('an id', () => {
   test('means a claim only together with its key: asked of another key it is not known, and nothing happens', async () => {
     const [driver, other] = [await open(), await open()]

@@ -39,6 +39,26 @@ describe('a document store', () => {
     expect(shelf.swaps).toBe(3)
   })
 
+  test('that is closed while it opens is closed once more when it has opened', async () => {
+    let isOpen = false
+    let finish: () => void = () => {}
+    const driver = documentDriver({
+      ...new DocumentShelf().store(),
+      async open() {
+        await new Promise<void>((resolve) => (finish = resolve))
+        isOpen = true
+      },
+      async close() {
+        isOpen = false
+      },
+    })
+    const opening = expect(driver.open()).rejects.toMatchObject({ code: 'CLOSED' })
+    await driver.close()
+    finish()
+    await opening
+    expect(isOpen).toBe(false)
+  })
+
   test('does not take a renewal that came while it read slowly for a clock set back', async () => {
     const shelf = new DocumentShelf()
     const store = shelf.store()

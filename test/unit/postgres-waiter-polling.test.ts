@@ -98,3 +98,11 @@ test('nothing is reported while notifications arrive', async () => {
   ears.hear = true
   expect(await pausesWithin(2000, gaps)).toEqual([])
 })
+
+test('an answer that arrives after closing starts no timer', () => {
+  const { polling } = pollingOf()
+  polling.close()
+  polling.answered(1, 60_000, true)
+  expect(vi.getTimerCount()).toBe(0)
+  expect(polling.mayWait).toBe(false)
+})

@@ -81,10 +81,15 @@ class DocumentDriver<Revision> implements LockDriver {
     this.#swapper = swapperFor(store, environment)
     this.#environment = environment
     this.name = store.name
-    this.#lifecycle = new Lifecycle(`This ${store.name} store`, async (): Promise<true> => {
-      await store.open()
-      return true
-    })
+    this.#lifecycle = new Lifecycle(
+      `This ${store.name} store`,
+      async (): Promise<true> => {
+        await store.open()
+        return true
+      },
+      // Once more: what `open` has opened since, the first call could not close.
+      () => store.close(),
+    )
     this.supports = store.supports
     if (store.listen !== undefined)
       this.listen = (onNotification, onGap) => store.listen?.(onNotification, onGap) ?? nothingToDispose

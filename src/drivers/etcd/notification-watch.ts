@@ -115,7 +115,8 @@ export class NotificationWatch {
 
   #listen(session: Session): void {
     if (this.#closed) return
-    const { keyspace, channel } = this.#setup
+    const { client, keyspace, channel } = this.#setup
+    if (session !== this.#session) this.#watchFromAtMost(client.revision + 1)
     this.#session = session
     this.#stream = session.stream(
       calls.watch,
@@ -133,6 +134,12 @@ export class NotificationWatch {
     for (const [key, followed] of this.#keys) this.#poll(key, followed)
     clearInterval(this.#pings)
     this.#pings = setInterval(() => void this.#ping(session), pingEveryMs).unref()
+  }
+
+  /** A store that was restored counts its revisions from an earlier one again: a watch from a later one would hear nothing. */
+  #watchFromAtMost(revision: number): void {
+    this.#notificationsFrom = Math.min(this.#notificationsFrom, revision)
+    for (const followed of this.#keys.values()) followed.from = Math.min(followed.from, revision)
   }
 
   #openLater(): void {

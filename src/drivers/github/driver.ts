@@ -206,7 +206,10 @@ class IssuesDriver implements GithubDriver {
   }
 
   async close(): Promise<void> {
+    const isFirst = !this.#lifecycle.isShut
     const opened = this.#lifecycle.shut()
+    // Nothing but an attempt to open can be under way then, and nobody waits for its answer any more.
+    if (isFirst && opened === undefined) this.#deadlines.giveUpAll(this.#lifecycle.closedError())
     await this.#lifecycle.settled()
     await opened?.context.markers.close(closeWithinMs)
     this.#deadlines.giveUpAll(this.#lifecycle.closedError())
@@ -218,6 +221,7 @@ class IssuesDriver implements GithubDriver {
     const settleMs = this.#settleMs
     const rateBudget = new RateBudget(heartbeatDefaultMs)
     const api = new GithubApi(await this.#octokit(), this.#repository, environment, rateBudget)
+    this.#lifecycle.refuseIfShut()
     await this.#checkRights(api)
     const trustedAuthors = new TrustedAuthors(api, environment, trusted)
     const context: GithubContext = {

@@ -181,8 +181,10 @@ class PostgresAdvisoryDriver implements LockDriver {
     await this.#turn
     this.#holdings.clear()
     await session?.close().catch(() => {})
-    await this.#connections?.close()
+    // Taken before they are closed: a pool refuses to be ended twice.
+    const connections = this.#connections
     this.#connections = undefined
+    await connections?.close()
   }
 
   // ---- the session

@@ -16,6 +16,7 @@ export class WaiterPolling {
   #gaps = 0
   #gapAt = Infinity
   #timer: NodeJS.Timeout | undefined
+  #closed = false
   /** Answers `waiting` since the last gap, and between the two gaps before: about as many as claims that wait. */
   #answers = 0
   #answersBefore = 0
@@ -32,6 +33,8 @@ export class WaiterPolling {
 
   /** The store answered `waiting` so many times, for `ttlMs` at most. `isNew`: a claim has just begun to wait. */
   answered(count: number, ttlMs: number, isNew: boolean): void {
+    // Statements under way when the driver is closed are still answered.
+    if (this.#closed) return
     this.#answers += count
     this.#waitsUntil = Math.max(this.#waitsUntil, performance.now() + ttlMs)
     if (isNew || this.#gapAt === Infinity) this.restart()
@@ -44,6 +47,7 @@ export class WaiterPolling {
   }
 
   close(): void {
+    this.#closed = true
     this.#waitsUntil = -Infinity
     clearTimeout(this.#timer)
   }
