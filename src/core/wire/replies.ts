@@ -92,10 +92,15 @@ export const wireError: Schema<WireError> = object<WireError>({
   retryAfterMs: optional(amount),
 })
 
-/** What of an error may leave the process. */
+/** What of an error may leave the process. Only what the schema describes: a client refuses a whole reply for one wrong field. */
 export function toWireError(error: LeaseholdError): WireError {
   const { code, reason, retryAfterMs } = error
-  return { code, message: plainMessageOf(error), reason, retryAfterMs }
+  return {
+    code,
+    message: plainMessageOf(error),
+    reason: understood(anyText, reason),
+    retryAfterMs: understood(amount, retryAfterMs),
+  }
 }
 
 /** The error that came over the wire; undefined if it is none. */
