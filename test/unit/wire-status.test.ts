@@ -34,3 +34,8 @@ test.each([Infinity, NaN, -1, '5', null])("a driver's error that says to retry a
   expect(arrived).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'full' } })
   expect(arrived).not.toHaveProperty('error.retryAfterMs')
 })
+
+test('a time to retry after need not be whole: that of a quorum is not', () => {
+  const text = '{ "state": "unknown", "error": { "code": "UNAVAILABLE", "message": "Wait.", "retryAfterMs": 56752.5 } }'
+  expect(fromWireStatus(JSON.parse(text))).toMatchObject({ error: { retryAfterMs: 56_752.5 } })
+})

@@ -1,5 +1,5 @@
 /** What a Leasehold server replies, described once: clients read by it, and the OpenAPI document is written from it. */
-import { isWithin, requestBounds, yearMs } from '../contract/bounds.ts'
+import { requestBounds, yearMs } from '../contract/bounds.ts'
 import type {
   ClaimStatus,
   EvictRule,
@@ -110,7 +110,7 @@ export function fromWireError(value: unknown): LeaseholdError | undefined {
   const { code, message, reason, retryAfterMs } = error
   return new LeaseholdError(code, message, {
     ...(reason !== undefined && { reason }),
-    ...(isWithin(retryAfterMs, { least: 0, most: yearMs }) && { retryAfterMs }),
+    ...(retryAfterMs !== undefined && retryAfterMs <= yearMs && { retryAfterMs }),
   })
 }
 
