@@ -218,7 +218,7 @@ describe('doctor', () => {
     const { leasehold, shown } = desk()
     expect(await leasehold('doctor', '--store', 'redis://:secret@127.0.0.1:1', '--json')).toBe(69)
     const text = expect.stringMatching(/^Redis cannot be reached: .*127\.0\.0\.1:1/)
-    expect(JSON.parse(shown.output)).toMatchObject({ verdict: 'wrong', text })
+    expect(JSON.parse(shown.output)).toMatchObject({ verdict: 'fail', text })
     await leasehold('doctor', '--store', 'nowhere://:secret@host')
     expect(shown.output + shown.errors).not.toContain('secret')
     expect(await leasehold('doctor', 'name')).toBe(64)

@@ -19,7 +19,7 @@ named and does not exist is not made.
 Exits with 0 if all is well, also if something is worth a look, and else with the code of what is wrong, mostly 69.
 
 Options:
-  --json              one JSON document a finding: verdict (fine, look or wrong), text
+  --json              one JSON document a finding: verdict (ok, warn or fail), text
 ${storeHelp}
 
 Examples:
@@ -28,7 +28,7 @@ Examples:
   leasehold doctor --json
 `
 
-const marks: Record<Finding['verdict'], string> = { fine: 'ok   ', look: 'WARN ', wrong: 'FAIL ' }
+const marks: Record<Finding['verdict'], string> = { ok: 'ok   ', warn: 'WARN ', fail: 'FAIL ' }
 
 export const doctor: Command = {
   name: 'doctor',
@@ -55,7 +55,7 @@ export const doctor: Command = {
         print(
           given.flags.has('json') ? `${printableJson({ verdict, text })}\n` : `${marks[verdict]} ${printable(text)}\n`,
         )
-        if (verdict === 'wrong') exitCode = exitCodeOf(error)
+        if (verdict === 'fail') exitCode = exitCodeOf(error)
       }
       return exitCode
     })
@@ -64,7 +64,7 @@ export const doctor: Command = {
 
 /** What a look at a store has shown. `look`: it works, and somebody should have a look at it all the same. */
 export interface Finding {
-  readonly verdict: 'fine' | 'look' | 'wrong'
+  readonly verdict: 'ok' | 'warn' | 'fail'
   readonly text: string
   /** Why it is wrong. */
   readonly error?: unknown
@@ -102,14 +102,14 @@ export async function* examine(
     const startedAt = performance.now()
     const one = await enter()
     yield fine(`the store opens: ${since(startedAt)}`)
-    for (const text of warnings) yield { verdict: 'look', text }
+    for (const text of warnings) yield { verdict: 'warn', text }
     yield await pairs(one, name)
     yield await renewal(one, name)
     yield await handOver(one, await enter(), name)
     yield await inventory(one)
   } catch (error) {
     if (signal.aborted) throw error
-    yield { verdict: 'wrong', text: plainMessageOf(error), error }
+    yield { verdict: 'fail', text: plainMessageOf(error), error }
   } finally {
     await close()
   }
@@ -155,7 +155,7 @@ async function handOver(one: Locks, other: Locks, name: string): Promise<Finding
   const tookMs = performance.now() - releasedAt
   const text = `who waits is served after a release: ${shortTime(tookMs)}`
   if (tookMs < servedSoonMs) return fine(text)
-  return { verdict: 'look', text: `${text}. It asks again now and then, as news does not reach it` }
+  return { verdict: 'warn', text: `${text}. It asks again now and then, as notifications do not reach it` }
 }
 
 async function inventory(locks: Locks): Promise<Finding> {
@@ -163,11 +163,11 @@ async function inventory(locks: Locks): Promise<Finding> {
   const more = truncated ? ' at least' : ''
   const text = `in the namespace ${locks.namespace} there are${more} ${totalLocks} locks, ${activeLocks} held`
   if (staleLocks === 0) return fine(text)
-  return { verdict: 'look', text: `${text}, ${staleLocks} by a lease that is over: see leasehold ls` }
+  return { verdict: 'warn', text: `${text}, ${staleLocks} by a lease that is over: see leasehold ls` }
 }
 
 function fine(text: string): Finding {
-  return { verdict: 'fine', text }
+  return { verdict: 'ok', text }
 }
 
 function since(startedAt: number): string {
