@@ -27,13 +27,16 @@ test.each([
   expect(fromWireStatus(JSON.parse(text))).toBeUndefined()
 })
 
-test.each([Infinity, NaN, -1, '5', null])("a driver's error that says to retry after %s still arrives", (retryAfterMs) => {
-  const error = new LeaseholdError('UNAVAILABLE', 'Full.', { reason: 'full', retryAfterMs: retryAfterMs as number })
-  const sent = JSON.stringify(toWireStatus({ state: 'unknown', error }, () => error))
-  const arrived = fromWireStatus(JSON.parse(sent))
-  expect(arrived).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'full' } })
-  expect(arrived).not.toHaveProperty('error.retryAfterMs')
-})
+test.each([Infinity, NaN, -1, '5', null])(
+  "a driver's error that says to retry after %s still arrives",
+  (retryAfterMs) => {
+    const error = new LeaseholdError('UNAVAILABLE', 'Full.', { reason: 'full', retryAfterMs: retryAfterMs as number })
+    const sent = JSON.stringify(toWireStatus({ state: 'unknown', error }, () => error))
+    const arrived = fromWireStatus(JSON.parse(sent))
+    expect(arrived).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'full' } })
+    expect(arrived).not.toHaveProperty('error.retryAfterMs')
+  },
+)
 
 test('a time to retry after need not be whole: that of a quorum is not', () => {
   const text = '{ "state": "unknown", "error": { "code": "UNAVAILABLE", "message": "Wait.", "retryAfterMs": 56752.5 } }'
