@@ -370,11 +370,18 @@ describe('opening', () => {
     expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'waiting' })
   })
 
-  test('refuses tables of a newer Leasehold', async () => {
+  test.each([
+    ['a newer Leasehold', 3, /Update Leasehold/],
+    ['a Leasehold before the first release', 1, /drop it/],
+  ])('refuses tables of %s', async (_, format, message) => {
     const schema = freshSchema('faults')
     await server.sql(postgresSchema({ schema }))
-    await server.sql(`update ${schema}.format set tables = 2`)
-    await expect(open(schema)).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'foreign' })
+    await server.sql(`update ${schema}.format set tables = ${format}`)
+    await expect(open(schema)).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      reason: 'foreign',
+      message: expect.stringMatching(message) as string,
+    })
   })
 })
 

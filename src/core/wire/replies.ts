@@ -1,5 +1,5 @@
 /** What a Leasehold server replies, described once: clients read by it, and the OpenAPI document is written from it. */
-import { isWithin, requestBounds, yearMs } from '../contract/bounds.ts'
+import { requestBounds, yearMs } from '../contract/bounds.ts'
 import type {
   ClaimStatus,
   EvictRule,
@@ -91,10 +91,15 @@ export const wireError: Schema<WireError> = object<WireError>({
   retryAfterMs: optional(amount),
 })
 
-/** What of an error may leave the process. */
+/** What of an error may leave the process. Only what the schema describes: a client refuses a whole reply for one wrong field. */
 export function toWireError(error: LeaseholdError): WireError {
   const { code, reason, retryAfterMs } = error
-  return { code, message: plainMessageOf(error), reason, retryAfterMs }
+  return {
+    code,
+    message: plainMessageOf(error),
+    reason: understood(anyText, reason),
+    retryAfterMs: understood(amount, retryAfterMs),
+  }
 }
 
 /** The error that came over the wire; undefined if it is none. */
@@ -104,7 +109,7 @@ export function fromWireError(value: unknown): LeaseholdError | undefined {
   const { code, message, reason, retryAfterMs } = error
   return new LeaseholdError(code, message, {
     ...(reason !== undefined && { reason }),
-    ...(isWithin(retryAfterMs, { least: 0, most: yearMs }) && { retryAfterMs }),
+    ...(retryAfterMs !== undefined && retryAfterMs <= yearMs && { retryAfterMs }),
   })
 }
 

@@ -32,7 +32,7 @@ export interface SchemaOptions {
 }
 
 /** The format of the tables and the revision of the functions that this version makes. */
-const tablesFormat = 1
+const tablesFormat = 2
 const functionsRevision = 7
 /** The revision of what advisory locks need. */
 const advisoryRevision = 2
@@ -90,9 +90,13 @@ export async function makeSchema(connections: Connections, options: SchemaOption
   const { schema = 'leasehold' } = options
   await refuseImitations(connections, withinMs)
   const found = await versionsOf(connections, schema, withinMs)
-  if (found !== undefined && found.tables > tablesFormat) {
+  if (found !== undefined && found.tables !== tablesFormat) {
     const what = `The schema ${schema} has format ${found.tables}; this version reads ${tablesFormat}.`
-    throw new LeaseholdError('UNAVAILABLE', `${what} Update Leasehold here.`, { reason: 'foreign' })
+    const advice =
+      found.tables > tablesFormat
+        ? 'Update Leasehold here.'
+        : 'A version before the first release made it: stop those who use it, and drop it.'
+    throw new LeaseholdError('UNAVAILABLE', `${what} ${advice}`, { reason: 'foreign' })
   }
   if (found !== undefined && found.functions >= functionsRevision) return
   const isMade = `to_regclass('leasehold.format') is not null`

@@ -1,4 +1,4 @@
--- The tables of a Leasehold schema, format 1. "leasehold." stands for the schema's name, @table@ for table or
+-- The tables of a Leasehold schema, format 2. "leasehold." stands for the schema's name, @table@ for table or
 -- unlogged table. Safe to run again. Times are whole milliseconds since 1970 by the database's clock.
 
 create schema if not exists leasehold;

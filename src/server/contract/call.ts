@@ -27,7 +27,7 @@ export interface Call {
   readonly signal: AbortSignal
 }
 
-/** What a route answers. Made by `json`, `text` or `events` of answer.ts. */
+/** What a route answers. Made by `json`, `text` or `events`. */
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>

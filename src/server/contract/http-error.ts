@@ -27,9 +27,10 @@ export class HttpError extends Error {
   }
 
   get answer(): Answer {
-    const { retryAfterMs } = this.error
+    const error = toWireError(this.error)
+    const { retryAfterMs } = error
     const retryAfter = retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) }
-    return json({ error: toWireError(this.error) }, this.status, { ...retryAfter, ...this.headers })
+    return json({ error }, this.status, { ...retryAfter, ...this.headers })
   }
 }
 
