@@ -20,7 +20,7 @@ import { folderForTest } from '../support/test-folder.ts'
 
 const textOf = (file: string): string => readFileSync(file, 'utf8')
 const help = execFileSync(process.execPath, ['dist/node/cli.js', 'serve', '--help'], { encoding: 'utf8' })
-const [, port = ''] = /--port NUMBER\s+(\d+)/.exec(help) ?? []
+const [, port = ''] = /--port NUMBER\s+default (\d+)/.exec(help) ?? []
 /** How long a server may take to end: the calls under way, then the store. */
 const endsWithinSeconds = (2 * resolveLimits().drainWithinMs) / 1000
 const unknownFlags = (words: readonly string[]): string[] =>

@@ -102,7 +102,7 @@ describe('leasehold serve', () => {
     expect(await status('first-token-0123456')).toBe(200)
     writeTokens(tokensOf('second-token-0123456'))
     server.kill('SIGHUP')
-    await server.says(/1 tokens? read again/)
+    await server.says(/1 token reloaded/)
     expect(await status('first-token-0123456')).toBe(401)
     expect(await status('second-token-0123456')).toBe(200)
     expect(server.errors).not.toMatch(/(first|second)-token/)

@@ -124,7 +124,7 @@ function reloadTokens(server: LeaseholdServer, file: string | undefined, message
   try {
     const tokens: readonly TokenOptions[] = readTokensFile(file)
     server.replaceTokens(tokens)
-    messages.say(`${tokens.length} tokens reloaded`)
+    messages.say(tokens.length === 1 ? '1 token reloaded' : `${tokens.length} tokens reloaded`)
   } catch (error) {
     messages.say(`the tokens stay as they were: ${plainMessageOf(error)}`)
   }
