@@ -18,3 +18,11 @@ test.each(['at once', 'when GitHub has been asked'])(
   },
   5000,
 )
+
+test('a second close settles with the first, and gives up nothing that the first waits for', async () => {
+  const driver = github('acme/tasks', { token: 'secret', fetch: () => new Promise(() => {}) })
+  const opening = expect(driver.open()).rejects.toMatchObject({ code: 'CLOSED' })
+  const first = driver.close()
+  expect(driver.close()).toBe(first)
+  await Promise.all([first, opening])
+})

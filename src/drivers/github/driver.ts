@@ -32,7 +32,7 @@ import { LocalClaims } from './queue/local-claims.ts'
 import { IssueMarkers } from './queue/issue-markers.ts'
 import { issueStatusOf, type IssueStatus } from './status.ts'
 import { ThreadReader } from './queue/thread-reader.ts'
-import { eachInTurn } from '../kit/in-turn.ts'
+import { eachInTurn } from './queue/in-turn.ts'
 import { TrustedAuthors } from './api/trusted-authors.ts'
 
 export { forTask, type TaskInfo } from './protocol/task-info.ts'
@@ -102,6 +102,7 @@ class IssuesDriver implements GithubDriver {
   readonly #environment: Environment
   readonly #deadlines: Deadlines
   readonly #lifecycle = new Lifecycle('This GitHub store', () => this.#begin())
+  #closing: Promise<void> | undefined
 
   constructor(repository: string, options: GithubOptions) {
     const [, owner, repo] = /^([\w.-]+)\/([\w.-]+)$/.exec(repository) ?? []
@@ -205,11 +206,16 @@ class IssuesDriver implements GithubDriver {
     this.#lifecycle.current?.context.results.set(fence, text)
   }
 
-  async close(): Promise<void> {
-    const isFirst = !this.#lifecycle.isShut
+  /** A second call settles with the first, and gives up nothing that the first waits for. */
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
     const opened = this.#lifecycle.shut()
     // Nothing but an attempt to open can be under way then, and nobody waits for its answer any more.
-    if (isFirst && opened === undefined) this.#deadlines.giveUpAll(this.#lifecycle.closedError())
+    if (opened === undefined) this.#deadlines.giveUpAll(this.#lifecycle.closedError())
     await this.#lifecycle.settled()
     await opened?.context.markers.close(closeWithinMs)
     this.#deadlines.giveUpAll(this.#lifecycle.closedError())
