@@ -12,6 +12,7 @@ import { fileURLToPath } from 'node:url'
 import { rolldown } from 'rolldown'
 import { minifySync } from 'rolldown/utils'
 import { embed } from './embed.mjs'
+import { withoutSqlComments } from './sql-comments.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const dist = path.join(root, 'dist')
@@ -126,7 +127,7 @@ const sqlWithoutComments = {
   load(id) {
     if (!id.endsWith('.sql.generated.ts')) return undefined
     const text = readFileSync(id.replace('.generated.ts', ''), 'utf8')
-    return `export default ${JSON.stringify(text.replaceAll(/^\s*--.*\n/gm, ''))}`
+    return `export default ${JSON.stringify(withoutSqlComments(text))}`
   },
 }
 

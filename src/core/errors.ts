@@ -1,4 +1,5 @@
 import type { Runner } from './contract/driver.ts'
+import { printable } from './printable.ts'
 
 /** Stable names for what can go wrong. Contention is a value, not an error, where the caller did not ask to wait. */
 export type ErrorCode =
@@ -62,7 +63,10 @@ export interface ErrorDetails {
 /** Marks the errors of every copy of this package: one process may have loaded two. */
 const brand = Symbol.for('leasehold error')
 
-/** Every error of Leasehold. `code` is stable; the message says what happened and what to do. */
+/**
+ * Every error of Leasehold. `code` is stable; the message says what happened and what to do. It may quote what others wrote into the
+ * store, so control characters in it are escaped: programs print messages.
+ */
 export class LeaseholdError extends Error {
   override readonly name = 'LeaseholdError'
   readonly code: ErrorCode
@@ -84,7 +88,7 @@ export class LeaseholdError extends Error {
 
   constructor(code: ErrorCode, message: string, details: ErrorDetails = {}) {
     const { cause, ...rest } = details
-    super(`${code}: ${message}`, cause === undefined ? undefined : { cause })
+    super(`${code}: ${printable(message)}`, cause === undefined ? undefined : { cause })
     this.code = code
     Object.assign(this, rest)
   }

@@ -17,19 +17,20 @@ export interface ClientReading {
 
 /** Reads the state of a client, without asking the store. @internal */
 export function readClient({ leases, acquisitions }: Client): ClientReading {
+  let leasesHeld = 0
   let heartbeats = 0
   let remainingMs = Infinity
   for (const lease of leases) {
     if (!lease.held) continue
+    leasesHeld += 1
     remainingMs = Math.min(remainingMs, lease.remainingMs)
     if (lease.heartbeating) heartbeats += 1
   }
   return {
-    // Count last: reading `held` removes leases that turn out to have expired.
-    leasesHeld: leases.size,
+    leasesHeld,
     heartbeats,
     pending: acquisitions.size,
-    remainingSeconds: leases.size === 0 ? undefined : remainingMs / 1000,
+    remainingSeconds: leasesHeld === 0 ? undefined : remainingMs / 1000,
   }
 }
 

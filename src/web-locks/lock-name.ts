@@ -6,7 +6,7 @@ const nameBytesMax = 512
 
 /** Characters that a name of Leasehold may not have, lone surrogates among them, and the escape mark `%` itself. */
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
-const special = /[\u0000-\u001f%\u007f-\u009f\u2028\u2029]|\p{Surrogate}/gu
+const special = /[\u0000-\u001f%\u007f-\u009f\u2028-\u202e\u2066-\u2069]|\p{Surrogate}/gu
 
 /** The metadata field that keeps a name whose key is only its digest. */
 const metadataName = 'webLock'

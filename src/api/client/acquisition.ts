@@ -6,9 +6,10 @@ import { adaptivePolling, pauseMs, retryPresets, type Backoff } from '../../core
 import { afterReading } from '../../core/time/bounded.ts'
 import type { TimerBucket, TimerTask } from '../../core/time/timer-queue.ts'
 import { ClaimRuntime, type ClaimObserver, type ObservedEffect } from '../../core/client/claim-runtime.ts'
-import { jitterOf, type RenewalPolicy } from '../../core/client/claim-step.ts'
+import type { RenewalPolicy } from '../../core/client/claim-step.ts'
 import type { SlotMember } from '../../core/client/slot-set.ts'
 import type { AbsentReason, AbsentStatus, Claim, Mode, Runner } from '../../core/contract/driver.ts'
+import { requestBounds } from '../../core/contract/bounds.ts'
 import { storeKey, type Scope } from '../../core/contract/scope.ts'
 import type { AcquireTerms } from '../options.ts'
 import type { WatchedWait } from '../owners/deadlock-watch.ts'
@@ -79,7 +80,7 @@ export function refuseUnsupported({ driver }: Client, scope: Scope, sharing: Sha
  * other stores are asked again after growing pauses. Ends with a grant or with a miss, and after a miss no claim is left
  * behind. Whoever started the acquisition turns the grant into a lease.
  */
-export class Acquisition implements TimerTask, SlotMember, ClaimObserver, RenewalPolicy, WatchedWait {
+export class Acquisition implements TimerTask, SlotMember, ClaimObserver, WatchedWait {
   timerSlot = -1
   timerBucket: TimerBucket | undefined
   setSlot = -1
@@ -91,16 +92,12 @@ export class Acquisition implements TimerTask, SlotMember, ClaimObserver, Renewa
   readonly key: string
   /** When the acquisition began. */
   readonly since: number
-  // The renewal policy of its claims.
-  readonly heartbeatMs: number
-  readonly polling: Backoff | undefined
-  readonly jitter: number
-  readonly hold: RenewalPolicy['hold']
+  readonly #policy: RenewalPolicy
   readonly #until: number
   readonly #mayQueue: boolean
   readonly #runner: Runner
   readonly #onOutcome: OnOutcome
-  #claimRuntime: ClaimRuntime | undefined
+  #claimRuntime: ClaimRuntime<Client> | undefined
   #failures = 0
   #ahead: number | undefined
   #error: unknown
@@ -126,21 +123,25 @@ export class Acquisition implements TimerTask, SlotMember, ClaimObserver, Renewa
     this.request = request
     this.key = storeKey(client.namespace, scope.key)
     this.since = environment.now()
-    this.heartbeatMs = client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs)
-    this.polling = supports.push ? undefined : (supports.pollingDefault ?? adaptivePolling)
-    this.jitter = jitterOf(environment.random())
-    this.hold = terms.holdUntil === undefined ? undefined : { until: terms.holdUntil, ttlMinMs: supports.ttlMinMs }
+    this.#policy = client.renewalPolicy(terms)
     // A call that does not wait is bounded by the ttl of its one claim.
     this.#until = waitMs === 0 ? Infinity : this.since + waitMs
     // If `retry` allows one attempt only, the claim asks once and does not queue.
     this.#mayQueue = waitMs > 0 && supports.queue && terms.waitPolicy.queueMs !== 0
-    this.#runner = claimant(client.runner, terms.owner, terms.metadata)
+    this.#runner = claimant(client.runner, terms.owner, terms.metadata, this.#holds())
     this.#onOutcome = onOutcome
   }
 
+  /** The scope keys that its owner holds, for the deadlock detection of other clients; none if nobody will see it wait. */
+  #holds(): readonly string[] {
+    const { supports } = this.client.driver
+    if (!this.#mayQueue || this.owner === undefined || supports.owners === false) return []
+    return this.client.owners.keysHeldBy(this.owner, requestBounds.holdsMax)
+  }
+
   /** The runtime of the granted claim. Only after a grant. */
-  get claimRuntime(): ClaimRuntime {
-    return this.#claimRuntime as ClaimRuntime
+  get claimRuntime(): ClaimRuntime<Client> {
+    return this.#claimRuntime as ClaimRuntime<Client>
   }
 
   /** The id of the claim that is under way. */
@@ -222,7 +223,7 @@ export class Acquisition implements TimerTask, SlotMember, ClaimObserver, Renewa
     this.#pauseUntil = Infinity
     this.attempts += 1
     this.#setTimer()
-    this.#claimRuntime = ClaimRuntime.begin(this.client, this.#newClaim(), this, now)
+    this.#claimRuntime = ClaimRuntime.begin(this.client, this.#newClaim(), this.#policy, this, now)
   }
 
   /** A claim with a fresh id: an id that was answered absent is never claimed again. Must not throw: timers call it. */

@@ -1,10 +1,14 @@
 import { TimerQueue } from '../../core/time/timer-queue.ts'
 import { Batcher } from '../../core/client/batcher.ts'
 import { settledWithin } from '../../core/time/bounded.ts'
+import type { RenewalPolicy } from '../../core/client/claim-step.ts'
+import { adaptivePolling } from '../../core/time/backoff.ts'
+import type { AcquireTerms } from '../options.ts'
 import type { LockDriver, Runner } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { clientClosed } from '../../core/errors.ts'
 import { Events, type EventName, type LockEvents } from './events.ts'
+import { RenewalSchedules, type RenewalSchedule } from '../../core/client/renewal-schedule.ts'
 import { IdTable } from '../../core/client/id-table.ts'
 import { SlotSet, type SlotMember } from '../../core/client/slot-set.ts'
 import { describeScope, type Scope } from '../../core/contract/scope.ts'
@@ -13,13 +17,14 @@ import { runtimeProcess } from '../../core/machine/runtime.ts'
 import type { HeldName } from '../../core/machine/runner-name.ts'
 import type { ClaimRuntime, ClientRuntime, HeartbeatThread } from '../../core/client/claim-runtime.ts'
 import type { HeartbeatReport } from '../heartbeat/heartbeats.ts'
-import type { LeaseHandle } from '../lease/lease-handle.ts'
+import { LeaseHandle } from '../lease/lease-handle.ts'
 import type { LockOrder } from '../owners/lock-order.ts'
 import { quietLogger, type Logger } from './logger.ts'
 import type { DeadlockWatch } from '../owners/deadlock-watch.ts'
 import { OwnerLeases } from '../owners/owner-leases.ts'
 import type { Acquisition } from './acquisition.ts'
 import { ClientCounters } from './counters.ts'
+import { Refusals } from './refusals.ts'
 
 /** How long `close` waits for the store's last answers. */
 const closeMs = 5000
@@ -43,8 +48,9 @@ export class Client implements ClientRuntime {
   thread: HeartbeatThread | undefined
   /** Acquisitions without an outcome yet. */
   readonly acquisitions = new SlotSet<Acquisition>()
-  readonly leases = new SlotSet<LeaseHandle>()
   readonly owners = new OwnerLeases()
+  /** Reads who is in the way of acquisitions that missed. */
+  readonly refusals: Refusals
   /** Elections in office and watches of elections: they end with the client. */
   readonly elections = new SlotSet<SlotMember & { close(): void }>()
   /** The ids of claims that are being resumed from other processes. */
@@ -59,6 +65,9 @@ export class Client implements ClientRuntime {
   order: LockOrder | undefined
   readonly counters = new ClientCounters()
   readonly events: Events
+  readonly #schedules: RenewalSchedules
+  /** The last renewal policy of each schedule. */
+  readonly #policies = new Map<RenewalSchedule | undefined, RenewalPolicy>()
   readonly #logger: Logger | undefined
   readonly #runnerName: HeldName | undefined
   readonly #listening: Disposable | undefined
@@ -76,6 +85,7 @@ export class Client implements ClientRuntime {
   }) {
     const { driver, environment } = setup
     this.driver = driver
+    this.refusals = new Refusals(driver, () => environment.now())
     this.environment = environment
     this.runner = setup.runner
     this.namespace = setup.namespace
@@ -85,6 +95,7 @@ export class Client implements ClientRuntime {
     this.events = new Events((message) => this.log('warn', message))
     this.batcher = new Batcher(driver, environment)
     this.timers = new TimerQueue(environment)
+    this.#schedules = new RenewalSchedules(() => environment.random())
     this.#listening = driver.listen?.(
       (_key, id, notification) => this.#onNotification(id, notification),
       () => this.#onGap(),
@@ -126,6 +137,35 @@ export class Client implements ClientRuntime {
   ownHeartbeatMs(heartbeatMs: number, ttlMs: number): number {
     if (this.thread === undefined || heartbeatMs === Infinity) return heartbeatMs
     return Math.max(heartbeatMs, ttlMs / 2)
+  }
+
+  /** How this thread renews one more claim. Claims that are renewed alike share one policy: a program may hold very many. */
+  renewalPolicy({ heartbeatMs, ttlMs, holdUntil }: AcquireTerms): RenewalPolicy {
+    const { supports } = this.driver
+    const ownMs = this.ownHeartbeatMs(heartbeatMs, ttlMs)
+    const schedule = this.#renewalSchedule()
+    const last = this.#policies.get(schedule)
+    if (last?.heartbeatMs === ownMs && holdUntil === undefined) return last
+    const polling = supports.push ? undefined : (supports.pollingDefault ?? adaptivePolling)
+    const hold = holdUntil === undefined ? undefined : { until: holdUntil, ttlMinMs: supports.ttlMinMs }
+    const policy: RenewalPolicy = { heartbeatMs: ownMs, polling, schedule, hold }
+    if (hold === undefined) this.#policies.set(schedule, policy)
+    return policy
+  }
+
+  /** When this thread renews one more claim. With a heartbeat thread never early: that thread is to be first. */
+  #renewalSchedule(): RenewalSchedule | undefined {
+    // A heartbeat thread renews by a schedule of its own. Where calls are expensive, none is made early to travel with others.
+    if (this.thread !== undefined || this.driver.supports.pollingDefault !== undefined) return undefined
+    return this.#schedules.choose(this.claimRuntimes.size)
+  }
+
+  /** The leases that are held. */
+  get leases(): LeaseHandle[] {
+    const observers = this.claimRuntimes
+      .members()
+      .map(({ state, observer }) => (state.phase === 'held' ? observer : undefined))
+    return observers.filter((observer) => observer instanceof LeaseHandle)
   }
 
   get closed(): boolean {
@@ -207,11 +247,7 @@ export class Client implements ClientRuntime {
     for (const election of this.elections) election.close()
     // Detached claims are meant to outlive this process: stop following them, release nothing.
     for (const lease of this.leases) if (lease.terms.detached === true) lease.passOn('handed-off')
-    const released = [...this.leases].map((lease) => {
-      // The last entry, however often its owner has entered the lease.
-      lease.entries = 1
-      return lease.release()
-    })
+    const released = this.leases.map((lease) => lease.releaseAll())
     // A bounded wait: what the store has not answered by then ends by its ttl.
     const settled = Promise.all(released).then(() => this.batcher.settled())
     await settledWithin(this.environment, closeMs, settled)

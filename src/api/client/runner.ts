@@ -36,16 +36,18 @@ export function newRunner(
   }
 }
 
-/** The runner of one claim: with the owner and the metadata of that claim. */
+/** The runner of one claim: with the owner of that claim, the keys that the owner holds, and the claim's metadata. */
 export function claimant(
   runner: Runner,
   owner: string | undefined,
   metadata: Readonly<Record<string, unknown>> | undefined,
+  holds: readonly string[] = [],
 ): Runner {
   if (owner === undefined && metadata === undefined) return runner
   return {
     ...runner,
     ...(owner !== undefined && { owner }),
+    ...(holds.length > 0 && { holds }),
     ...(metadata !== undefined && { metadata: { ...runner.metadata, ...checkMetadata(metadata) } }),
   }
 }

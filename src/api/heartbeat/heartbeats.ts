@@ -2,7 +2,7 @@ import { TimerQueue, type TimerTask } from '../../core/time/timer-queue.ts'
 import { Batcher, type Requester } from '../../core/client/batcher.ts'
 import type { LockDriver, Request, ClaimStatus } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
-import { nextRenewalAt, jitterOf } from '../../core/client/claim-step.ts'
+import { nextRenewalAt, RenewalSchedules, type RenewalSchedule } from '../../core/client/renewal-schedule.ts'
 import { isClaimStatus } from '../../core/contract/status-check.ts'
 import { trustedUntil } from '../../core/time/deadline.ts'
 import type { RenewedClaim } from '../../core/client/claim-runtime.ts'
@@ -37,6 +37,7 @@ export class Heartbeats {
   readonly #report: (report: HeartbeatReport) => void
   readonly #batcher: Batcher
   readonly #timers: TimerQueue
+  readonly #schedules: RenewalSchedules
   readonly #renewals = new Map<string, ThreadRenewal>()
   readonly #listening: Disposable | undefined
 
@@ -46,6 +47,7 @@ export class Heartbeats {
     this.#report = report
     this.#batcher = new Batcher(driver, environment)
     this.#timers = new TimerQueue(environment)
+    this.#schedules = new RenewalSchedules(() => environment.random())
     this.#listening = driver.listen?.((key, id, notification) => {
       if (this.#renewals.has(id) && isClaimStatus(notification)) report({ id, key, status: notification })
     })
@@ -55,10 +57,10 @@ export class Heartbeats {
   watch(claim: RenewedClaim): void {
     this.unwatch(claim.id)
     const { heartbeatMs, sentAt } = claim
-    const jitter = jitterOf(this.#environment.random())
-    const renewal = new ThreadRenewal(claim, jitter, (answered) => this.#renew(answered), this.#answered)
+    const schedule = this.#schedules.choose(this.#renewals.size)
+    const renewal = new ThreadRenewal(claim, schedule, (answered) => this.#renew(answered), this.#answered)
     this.#renewals.set(claim.id, renewal)
-    this.#timers.set(renewal, nextRenewalAt(heartbeatMs, jitter, sentAt, this.#environment.now()))
+    this.#timers.set(renewal, nextRenewalAt(heartbeatMs, schedule, sentAt, this.#environment.now()))
   }
 
   unwatch(id: string): void {
@@ -100,7 +102,8 @@ export class Heartbeats {
     }
     if (isReplaced) return this.#report({ id, settledMs: ttlMs })
     if (status.state === 'absent') this.#renewals.delete(id)
-    else if (status.state === 'held') this.#timers.set(renewal, nextRenewalAt(heartbeatMs, renewal.jitter, sentAt, at))
+    else if (status.state === 'held')
+      this.#timers.set(renewal, nextRenewalAt(heartbeatMs, renewal.schedule, sentAt, at))
     else this.#timers.set(renewal, at + heartbeatMs / 10)
   }
 }
@@ -111,7 +114,7 @@ class ThreadRenewal implements TimerTask, Requester {
   readonly claim: RenewedClaim
   /** A renewal was submitted and has not been answered. */
   underWay = false
-  readonly jitter: number
+  readonly schedule: RenewalSchedule
   #since: number
   #until: number
   readonly #due: (renewal: ThreadRenewal) => void
@@ -119,12 +122,12 @@ class ThreadRenewal implements TimerTask, Requester {
 
   constructor(
     claim: RenewedClaim,
-    jitter: number,
+    schedule: RenewalSchedule,
     due: (renewal: ThreadRenewal) => void,
     answered: (renewal: ThreadRenewal, status: ClaimStatus, sentAt: number, at: number) => void,
   ) {
     this.claim = claim
-    this.jitter = jitter
+    this.schedule = schedule
     this.#since = claim.sentAt
     this.#until = trustedUntil(claim.sentAt, claim.ttlMs)
     this.#due = due

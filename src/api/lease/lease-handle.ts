@@ -1,7 +1,6 @@
 import type { Claim, Runner, ClaimStatus } from '../../core/contract/driver.ts'
 import { positiveMs, type Duration } from '../../core/time/duration.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import type { SlotMember } from '../../core/client/slot-set.ts'
 import { scopeOf, type Scope } from '../../core/contract/scope.ts'
 import type { ClaimObserver, ClaimRuntime, ObservedEffect } from '../../core/client/claim-runtime.ts'
 import { AwaitedRenewals, Progress } from './awaited-renewals.ts'
@@ -12,51 +11,30 @@ import { handOff } from './hand-off.ts'
 import { askedToLeave, beingPassedOn, lost, notHeld, notRenewed } from './lease-errors.ts'
 import type { Lease } from '../lease.ts'
 import { renewalMs } from './lease-limits.ts'
+import { LeaseEnd, LeaseExtras } from './lease-parts.ts'
 import { checkHeartbeat, type AcquireTerms, type WaitOptions } from '../options.ts'
 import { proofOf, type LeaseProof } from './proof.ts'
 import { alreadyReleased, releaseResult, stillEntered, type ReleaseResult } from './release-result.ts'
 
 /** The lease of one held claim: renews the claim by its runtime, and says when the lease can no longer be trusted. */
-export class LeaseHandle implements Lease, ClaimObserver, SlotMember {
+export class LeaseHandle implements Lease, ClaimObserver {
   readonly fence: number
-  setSlot = -1
-  readonly #client: Client
-  readonly claimRuntime: ClaimRuntime
+  readonly claimRuntime: ClaimRuntime<Client>
   readonly terms: AcquireTerms
   readonly #heldSince: number
-  #heartbeatMs: number
-  #abort: AbortController | undefined
-  #loss: LeaseholdError | undefined
   #renewals = 0
-  /** How often the lease has been entered and not yet left; see `reentrant`. */
-  entries = 1
-  /** Only with the `progress` option. */
-  #progress: Progress | undefined
-  #released: Promise<ReleaseResult> | undefined
-  /** Set when this lease has ended and its lock is still held. */
-  #passedOn: 'converted' | 'handed-off' | undefined
-  #successor: LeaseHandle | undefined
-  /** A conversion or a hand-off is under way: it ends this lease and not its lock. */
-  passing: 'converted' | 'handed-off' | undefined
-  #emitReleased: ((result: ReleaseResult) => void) | undefined
-  #renewing: AwaitedRenewals | undefined
+  #ending: LeaseEnd | undefined
+  #extras: LeaseExtras | undefined
 
-  constructor(
-    client: Client,
-    claimRuntime: ClaimRuntime,
-    terms: AcquireTerms,
-    grant: Pick<ClaimGrant, 'fence' | 'at'>,
-  ) {
-    this.#client = client
+  constructor(claimRuntime: ClaimRuntime<Client>, terms: AcquireTerms, grant: Pick<ClaimGrant, 'fence' | 'at'>) {
+    const { client } = claimRuntime
     this.claimRuntime = claimRuntime
     this.terms = terms
     this.fence = grant.fence
     // A whole number: a fraction would be an object of its own.
     this.#heldSince = Math.ceil(grant.at)
-    if (terms.progressMs !== undefined) this.#progress = new Progress(terms.progressMs, grant.at)
-    this.#heartbeatMs = terms.heartbeatMs
+    if (terms.progressMs !== undefined) this.#own.progress = new Progress(terms.progressMs, grant.at)
     claimRuntime.observer = this
-    client.leases.add(this)
     client.owners.add(this)
     if (terms.heartbeatMs !== Infinity) claimRuntime.renewElsewhere(terms.heartbeatMs)
   }
@@ -66,7 +44,7 @@ export class LeaseHandle implements Lease, ClaimObserver, SlotMember {
     const { client, key, request, attempts } = acquisition
     const { scope, terms } = request
     const { fence, after, at } = grant
-    const lease = new LeaseHandle(client, acquisition.claimRuntime, terms, grant)
+    const lease = new LeaseHandle(acquisition.claimRuntime, terms, grant)
     client.order?.taken(lease)
     const waitMs = Math.round(at - acquisition.since)
     if (client.hasListener('acquired')) client.emitForLock('acquired', scope, { key, fence, waitMs, attempts })
@@ -85,9 +63,30 @@ export class LeaseHandle implements Lease, ClaimObserver, SlotMember {
     return successor
   }
 
-  /** An accessor, so that a lease that is printed does not show its client. */
   get client(): Client {
-    return this.#client
+    return this.claimRuntime.client
+  }
+
+  /** The extras, to change them. */
+  get #own(): LeaseExtras {
+    return (this.#extras ??= new LeaseExtras())
+  }
+
+  get #heartbeatMs(): number {
+    return this.#extras?.heartbeatMs ?? this.terms.heartbeatMs
+  }
+
+  /** How often the lease has been entered and not yet left; see `reentrant`. */
+  get entries(): number {
+    return this.#extras?.entries ?? 1
+  }
+
+  /** A conversion or a hand-off is under way: it ends this lease and not its lock. */
+  get passing(): 'converted' | 'handed-off' | undefined {
+    return this.#extras?.passing
+  }
+  set passing(how: 'converted' | 'handed-off' | undefined) {
+    this.#own.passing = how
   }
 
   get scope(): Scope {
@@ -103,21 +102,22 @@ export class LeaseHandle implements Lease, ClaimObserver, SlotMember {
   }
 
   get acquiredAt(): Date {
-    return new Date(this.#client.environment.wall() - this.heldMs)
+    return new Date(this.client.environment.wall() - this.heldMs)
   }
 
   get signal(): AbortSignal {
-    if (this.#abort === undefined) {
-      this.#abort = new AbortController()
-      if (this.#loss !== undefined) this.#abort.abort(this.#loss)
+    const extras = this.#own
+    if (extras.abort === undefined) {
+      extras.abort = new AbortController()
+      if (this.loss !== undefined) extras.abort.abort(this.loss)
     }
     this.#checkDeadline()
-    return this.#abort.signal
+    return extras.abort.signal
   }
 
   get held(): boolean {
     this.#checkDeadline()
-    return this.#released === undefined && this.#loss === undefined && this.#passedOn === undefined
+    return this.#ending === undefined
   }
 
   get remainingMs(): number {
@@ -125,11 +125,11 @@ export class LeaseHandle implements Lease, ClaimObserver, SlotMember {
   }
 
   get expiresAt(): Date {
-    return new Date(this.#client.environment.wall() + this.remainingMs)
+    return new Date(this.client.environment.wall() + this.remainingMs)
   }
 
   get heldMs(): number {
-    return Math.max(0, Math.floor(this.#client.environment.now()) - this.#heldSince)
+    return Math.max(0, Math.floor(this.client.environment.now()) - this.#heldSince)
   }
 
   get heartbeating(): boolean {
@@ -138,18 +138,19 @@ export class LeaseHandle implements Lease, ClaimObserver, SlotMember {
   }
 
   get loss(): LeaseholdError | undefined {
-    return this.#loss
+    return this.#ending?.loss
   }
 
   async renew(ttl?: Duration): Promise<void> {
-    const ttlMs = renewalMs(ttl, this.claimRuntime.state, this.#client.driver.supports)
+    const ttlMs = renewalMs(ttl, this.claimRuntime.state, this.client.driver.supports)
     this.refuseUnlessHeld()
     const { leaving, inFlight } = this.claimRuntime.state
     if (leaving !== undefined) throw askedToLeave(this, leaving)
     // A renewal that arrives after the first one of the process that resumes the lease must not shorten it.
     if (this.passing === 'handed-off') throw beingPassedOn(this, this.passing)
-    this.#renewing ??= new AwaitedRenewals()
-    const renewed = this.#renewing.next(inFlight)
+    const extras = this.#own
+    extras.renewing ??= new AwaitedRenewals()
+    const renewed = extras.renewing.next(inFlight)
     const changed = ttlMs !== this.claimRuntime.state.ttlMs
     this.claimRuntime.renew(ttlMs)
     if (changed && this.heartbeating) this.claimRuntime.renewElsewhere(this.#heartbeatMs)
@@ -158,45 +159,58 @@ export class LeaseHandle implements Lease, ClaimObserver, SlotMember {
 
   startHeartbeat(every?: Duration): void {
     const { ttlMs } = this.claimRuntime.state
-    if (every !== undefined) this.#heartbeatMs = checkHeartbeat(positiveMs(every, 'heartbeat'), ttlMs)
-    else if (this.#heartbeatMs === Infinity) this.#heartbeatMs = ttlMs / 3
+    if (every !== undefined) this.#own.heartbeatMs = checkHeartbeat(positiveMs(every, 'heartbeat'), ttlMs)
+    else if (this.#heartbeatMs === Infinity) this.#own.heartbeatMs = ttlMs / 3
     this.refuseUnlessHeld()
-    if (this.#progress !== undefined) this.#progress.stalled = false
-    this.claimRuntime.setHeartbeat(this.#client.ownHeartbeatMs(this.#heartbeatMs, ttlMs))
+    this.#forgetStall()
+    this.claimRuntime.setHeartbeat(this.client.ownHeartbeatMs(this.#heartbeatMs, ttlMs))
     this.claimRuntime.renewElsewhere(this.#heartbeatMs)
   }
 
   stopHeartbeat(): void {
-    if (this.#progress !== undefined) this.#progress.stalled = false
+    this.#forgetStall()
     this.claimRuntime.setHeartbeat(Infinity)
     this.claimRuntime.stopElsewhere()
   }
 
+  #forgetStall(): void {
+    const progress = this.#extras?.progress
+    if (progress !== undefined) progress.stalled = false
+  }
+
   progress(): void {
-    this.#progress?.made(this.#client.environment.now())
-    if (this.#progress?.stalled === true && this.held) this.startHeartbeat()
+    const progress = this.#extras?.progress
+    progress?.made(this.client.environment.now())
+    if (progress?.stalled === true && this.held) this.startHeartbeat()
   }
 
   /** Takes the lock once more for the same owner. The last of as many releases lets the lock go. */
   enter(): this {
-    this.entries += 1
+    this.#own.entries += 1
     return this
   }
 
   release(): Promise<ReleaseResult> {
-    if (this.#released !== undefined) return this.#released.then(() => alreadyReleased)
-    if (this.#passedOn !== undefined) return Promise.resolve({ released: false, reason: this.#passedOn })
-    this.entries -= 1
-    if (this.entries > 0) return Promise.resolve(stillEntered)
+    if (this.#ending?.released !== undefined) return this.#ending.released.then(() => alreadyReleased)
+    if (this.#ending?.passedOn !== undefined) return Promise.resolve({ released: false, reason: this.#ending.passedOn })
+    if (this.#extras !== undefined && --this.#extras.entries > 0) return Promise.resolve(stillEntered)
     const now = this.claimRuntime.check()
-    this.#released = new Promise((resolve) => {
-      this.#emitReleased = resolve
+    const ending = (this.#ending ??= new LeaseEnd())
+    const released = new Promise<ReleaseResult>((resolve) => {
+      ending.emitReleased = resolve
     })
+    ending.released = released
     this.#leaveClient()
     this.claimRuntime.release(now)
     // The release of a lost lease only cleans up: there is nothing to wait for.
-    if (this.#loss !== undefined) this.#emitReleased?.({ released: false, reason: 'lost' })
-    return this.#released
+    if (ending.loss !== undefined) ending.emitReleased?.({ released: false, reason: 'lost' })
+    return released
+  }
+
+  /** Releases the lease however often its owner has entered it. */
+  releaseAll(): Promise<ReleaseResult> {
+    if (this.#extras !== undefined) this.#extras.entries = 1
+    return this.release()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -226,13 +240,13 @@ export class LeaseHandle implements Lease, ClaimObserver, SlotMember {
 
   /** How the lease is renewed now; the terms say how it was asked for. */
   get renewal(): { readonly ttlMs: number; readonly heartbeatMs: number } {
-    const isRenewed = this.heartbeating || this.#progress?.stalled === true
+    const isRenewed = this.heartbeating || this.#extras?.progress?.stalled === true
     return { ttlMs: this.claimRuntime.state.ttlMs, heartbeatMs: isRenewed ? this.#heartbeatMs : Infinity }
   }
 
   /** The last lease that this one was converted to, or this one. */
   get latest(): LeaseHandle {
-    return this.#successor?.latest ?? this
+    return this.#ending?.successor?.latest ?? this
   }
 
   /**
@@ -256,44 +270,43 @@ export class LeaseHandle implements Lease, ClaimObserver, SlotMember {
 
   /** Ends this lease and not its lock: another lease has its place, or another process renews it. */
   passOn(how: 'converted' | 'handed-off', successor?: LeaseHandle): void {
-    this.#passedOn = how
-    this.#successor = successor
+    this.#ending ??= new LeaseEnd()
+    this.#ending.passedOn = how
+    this.#ending.successor = successor
     this.#leaveClient()
-    if (this.claimRuntime.state.phase === 'held') this.#client.emit('passed-on', this, { how, heldMs: this.heldMs })
+    if (this.claimRuntime.state.phase === 'held') this.client.emit('passed-on', this, { how, heldMs: this.heldMs })
     this.claimRuntime.passOn()
-    this.#renewing?.failed(() => this.#notHeld())
+    this.#extras?.renewing?.failed(() => this.#notHeld())
   }
 
   #leaveClient(): void {
-    this.#client.leases.delete(this)
-    this.#client.owners.delete(this)
+    this.client.owners.delete(this)
     this.claimRuntime.stopElsewhere()
   }
 
   /** Reads the clock: while the event loop was blocked, the lease may have expired. */
   #checkDeadline(): void {
-    if (this.#loss === undefined && this.#released === undefined && this.#passedOn === undefined)
-      this.claimRuntime.check()
+    if (this.#ending === undefined) this.claimRuntime.check()
   }
 
   observe(effect: ObservedEffect): void {
     switch (effect.type) {
       case 'renewed':
-        if (effect.own) this.#renewing?.answered()
+        if (effect.own) this.#extras?.renewing?.answered()
         return this.#onRenewed()
       case 'answered-late':
-        return this.#renewing?.answered(notRenewed(this))
+        return this.#extras?.renewing?.answered(notRenewed(this))
       case 'renewal-failed':
-        if (effect.own) this.#renewing?.answered(effect.error ?? notRenewed(this))
-        return this.#client.emit('renewal-failed', this, { error: effect.error, remainingMs: this.#trustedMs() })
+        if (effect.own) this.#extras?.renewing?.answered(effect.error ?? notRenewed(this))
+        return this.client.emit('renewal-failed', this, { error: effect.error, remainingMs: this.#trustedMs() })
       case 'jeopardy':
-        return this.#client.emit('jeopardy', this, {
+        return this.client.emit('jeopardy', this, {
           reason: this.#reasonOf(effect.reason),
           remainingMs: effect.leftMs,
         })
       case 'leaving':
-        this.#renewing?.failed(() => askedToLeave(this, effect.reason))
-        return this.#client.emit('leaving', this, { reason: effect.reason, remainingMs: effect.leftMs })
+        this.#extras?.renewing?.failed(() => askedToLeave(this, effect.reason))
+        return this.client.emit('leaving', this, { reason: effect.reason, remainingMs: effect.leftMs })
       case 'lost':
         return this.#onLost(this.#reasonOf(effect.reason), effect.detail)
       case 'released':
@@ -305,8 +318,8 @@ export class LeaseHandle implements Lease, ClaimObserver, SlotMember {
 
   #onRenewed(): void {
     this.#renewals += 1
-    const client = this.#client
-    const progress = this.#progress
+    const client = this.client
+    const progress = this.#extras?.progress
     if (progress?.isWanting(client.environment.now()) === true && this.heartbeating) {
       this.stopHeartbeat()
       progress.stalled = true
@@ -316,30 +329,32 @@ export class LeaseHandle implements Lease, ClaimObserver, SlotMember {
   }
 
   #reasonOf(reason: string): string {
-    return this.#progress?.why(reason) ?? reason
+    return this.#extras?.progress?.why(reason) ?? reason
   }
 
   #onLost(reason: string, detail: string | undefined): void {
-    this.#loss = lost(this, reason, detail, this.claimRuntime.state.ttlMs)
+    const loss = lost(this, reason, detail, this.claimRuntime.state.ttlMs)
+    const ending = (this.#ending ??= new LeaseEnd())
+    ending.loss = loss
     this.#leaveClient()
-    this.#renewing?.failed(() => this.#notHeld())
-    this.#emitReleased?.({ released: false, reason: 'lost' })
-    this.#client.emit('lost', this, { reason: this.#loss.reason ?? reason, heldMs: this.heldMs })
-    this.#abort?.abort(this.#loss)
+    this.#extras?.renewing?.failed(() => this.#notHeld())
+    ending.emitReleased?.({ released: false, reason: 'lost' })
+    this.client.emit('lost', this, { reason: loss.reason ?? reason, heldMs: this.heldMs })
+    this.#extras?.abort?.abort(loss)
   }
 
   #onReleased(status: ClaimStatus, at: number): void {
-    this.#renewing?.failed(() => this.#notHeld())
-    this.#emitReleased?.(releaseResult(status))
-    if (this.#loss === undefined) this.#client.emitReleased(this, Math.max(0, Math.floor(at) - this.#heldSince))
+    this.#extras?.renewing?.failed(() => this.#notHeld())
+    this.#ending?.emitReleased?.(releaseResult(status))
+    if (this.loss === undefined) this.client.emitReleased(this, Math.max(0, Math.floor(at) - this.#heldSince))
   }
 
   #trustedMs(): number {
-    return Math.max(0, Math.floor(this.claimRuntime.state.deadline - this.#client.environment.now()))
+    return Math.max(0, Math.floor(this.claimRuntime.state.deadline - this.client.environment.now()))
   }
 
   #notHeld(): LeaseholdError {
-    return notHeld(this, this.#passedOn ?? (this.#loss === undefined ? 'released' : 'lost'), this.#loss)
+    return notHeld(this, this.#ending?.passedOn ?? (this.loss === undefined ? 'released' : 'lost'), this.loss)
   }
 }
 

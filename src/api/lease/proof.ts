@@ -25,11 +25,12 @@ export interface LeaseProof {
 
 /** The proof that a claim was granted with this fence. @internal */
 export function proofOf(
-  { claim, ttlMs, ...bounds }: Pick<ClaimState, 'claim' | 'ttlMs' | 'doubtMs' | 'elsewhereMs'>,
+  state: Pick<ClaimState, 'claim' | 'ttlMs' | 'doubtMs' | 'elsewhereMs'>,
   fence: number,
 ): LeaseProof {
+  const { claim, ttlMs } = state
   const { key, id, range, mode, limit, graceMs } = claim
-  const doubtMs = boundOf(bounds)
+  const doubtMs = boundOf(state)
   return {
     version: 1,
     key,

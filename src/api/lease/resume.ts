@@ -1,5 +1,4 @@
 import { ClaimRuntime } from '../../core/client/claim-runtime.ts'
-import { jitterOf } from '../../core/client/claim-step.ts'
 import type { Claim } from '../../core/contract/driver.ts'
 import { splitStoreKey } from '../../core/contract/scope.ts'
 import { clientClosed, LeaseholdError } from '../../core/errors.ts'
@@ -37,16 +36,12 @@ export function resume(client: Client, proof: LeaseProof, terms: AcquireTerms): 
       }
       client.unansweredResumes.delete(id)
       if (status.state !== 'held' || status.fence !== proof.fence) return reject(handedOffOver(proof))
-      const policy = {
-        heartbeatMs: client.ownHeartbeatMs(terms.heartbeatMs, terms.ttlMs),
-        polling: undefined,
-        jitter: jitterOf(client.environment.random()),
-        doubtMs: doubtMs === Infinity ? undefined : doubtMs,
-      }
-      const claimRuntime = ClaimRuntime.resume(client, claim, policy, { status, sentAt, at })
+      const policy = client.renewalPolicy(terms)
+      const bound = doubtMs === Infinity ? undefined : doubtMs
+      const claimRuntime = ClaimRuntime.resume(client, claim, policy, bound, { status, sentAt, at })
       if (claimRuntime === undefined) return reject(handedOffOver(proof))
       const { fence, leaving } = status
-      const lease = new LeaseHandle(client, claimRuntime, { ...terms, graceMs: claim.graceMs }, { fence, at })
+      const lease = new LeaseHandle(claimRuntime, { ...terms, graceMs: claim.graceMs }, { fence, at })
       client.emit('acquired', lease, { waitMs: Math.round(at - sentAt), attempts: 1 })
       if (leaving !== undefined) client.emit('leaving', lease, { reason: leaving, remainingMs: lease.remainingMs })
       resolve(lease)

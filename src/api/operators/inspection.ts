@@ -2,6 +2,7 @@ import type { ListedClaim, ListedKey, Runner } from '../../core/contract/driver.
 import { settledWithin } from '../../core/time/bounded.ts'
 import { formatDuration } from '../../core/time/duration.ts'
 import { LeaseholdError, type HolderSummary } from '../../core/errors.ts'
+import { printable } from '../../core/printable.ts'
 import { overlaps } from '../../core/rule/conflict.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { describeScope, splitStoreKey, storeKey, type Scope } from '../../core/contract/scope.ts'
@@ -34,13 +35,17 @@ export interface ClaimInfo {
   readonly leaving?: string
 }
 
-/** One lock: its holders, and its waiters in the order of promotion. */
+/** One lock: its holders, and its waiters in the order of promotion. Of a thousand claims and more, the first are shown. */
 export interface LockInfo {
   /** The scope, as people write it. */
   readonly scope: string
   readonly key: string
   readonly holders: readonly ClaimInfo[]
   readonly waiters: readonly ClaimInfo[]
+  /** How many hold the lock. More than `holders` has if not all are shown. */
+  readonly held: number
+  /** How many wait for the lock. More than `waiters` has if not all are shown. */
+  readonly waiting: number
 }
 
 /** A page of `locks.list`. */
@@ -118,7 +123,9 @@ export async function inspectLock(client: Client, scope: Scope): Promise<LockInf
   // Ranges share the key of their inode: leave out those that do not overlap the scope.
   const claims = (listed?.claims ?? []).filter((claim) => overlaps(claim, scope))
   if (listed === undefined || claims.length === 0) return null
-  const info = lockInfo({ key: listed.key, claims }, page.now, client.environment.wall())
+  // How many of the claims that are not listed overlap a range is not known.
+  const { held, waiting } = claims.length === listed.claims.length ? listed : {}
+  const info = lockInfo({ key: listed.key, claims, held, waiting }, page.now, client.environment.wall())
   return { ...info, scope: describeScope(scope) }
 }
 
@@ -133,24 +140,47 @@ export async function inTheWay(
   priority: number,
 ): Promise<{ readonly holders: readonly HolderSummary[]; readonly queuePosition?: number }> {
   try {
-    const info = await settledWithin(client.environment, holdersWithinMs, inspectLock(client, scope))
-    const holders = (info?.holders ?? []).map(summary)
+    const reading = client.refusals.read(storeKey(client.namespace, scope.key))
+    const found = await settledWithin(client.environment, holdersWithinMs, reading)
+    if (found === undefined) return { holders: [] }
+    const { listed, now } = found
+    const claims = (listed?.claims ?? []).filter((claim) => overlaps(claim, scope))
+    const wall = client.environment.wall()
+    const holders = claims.filter(({ state }) => state === 'held').map((claim) => summary(claimInfo(claim, now, wall)))
     if (!client.driver.supports.queue) return { holders }
-    const ahead = (info?.waiters ?? []).filter((waiter) => waiter.priority >= priority && !waiter.expired)
-    return { holders, queuePosition: ahead.length }
+    return { holders, queuePosition: placeInQueue(claims, listed?.waiting, priority, now) }
   } catch {
     return { holders: [] }
   }
 }
 
-/** Who holds a lock and who waits for it, in sentences. @internal */
+/** How many of these waiters, of whom `waiting` there are in all, go before a newcomer of this priority. */
+function placeInQueue(
+  claims: readonly ListedClaim[],
+  waiting: number | undefined,
+  priority: number,
+  now: number,
+): number {
+  const waiters = claims.filter(({ state }) => state === 'waiting')
+  const ahead = waiters.filter((waiter) => waiter.priority >= priority && now < waiter.expiresAt).length
+  const last = waiters.at(-1)
+  // Waiters are listed in the order of promotion: those left out may go first only if the last one listed does.
+  const leftOut = last !== undefined && last.priority >= priority ? (waiting ?? waiters.length) - waiters.length : 0
+  return ahead + Math.max(0, leftOut)
+}
+
+/** Who holds a lock and who waits for it, in sentences. Runners and reasons are others' words: their control characters are escaped. @internal */
 export function explainLock(name: string, info: LockInfo | null): string {
   if (info === null) return `${name} is free: nobody holds it and nobody waits.`
   const lines = [`${name} (${info.key})`]
   for (const holder of info.holders) lines.push(`  held by ${describeClaim(holder)}`)
   if (info.holders.length === 0) lines.push('  held by nobody: the first in line will have it as soon as it asks')
+  const heldBeside = info.held - info.holders.length
+  if (heldBeside > 0) lines.push(`  and held by ${heldBeside} more`)
   for (const [index, waiter] of info.waiters.entries()) lines.push(`  ${index + 1}. in line: ${describeClaim(waiter)}`)
-  return lines.join('\n')
+  const waitingBehind = info.waiting - info.waiters.length
+  if (waitingBehind > 0) lines.push(`  and ${waitingBehind} more in line`)
+  return lines.map(printable).join('\n')
 }
 
 function describeClaim(claim: ClaimInfo): string {
@@ -169,11 +199,15 @@ function describeClaim(claim: ClaimInfo): string {
 /** A key as operators see it. `storeNow` is the store's clock when the key was read, `wall` our wall clock. @internal */
 export function lockInfo(listed: ListedKey, storeNow: number, wall: number): LockInfo {
   const claims = listed.claims.map((claim) => ({ state: claim.state, info: claimInfo(claim, storeNow, wall) }))
+  const holders = claims.filter(({ state }) => state === 'held').map(({ info }) => info)
+  const waiters = claims.filter(({ state }) => state === 'waiting').map(({ info }) => info)
   return {
     scope: describeScope({ key: splitStoreKey(listed.key)?.scopeKey ?? listed.key }),
     key: listed.key,
-    holders: claims.filter(({ state }) => state === 'held').map(({ info }) => info),
-    waiters: claims.filter(({ state }) => state === 'waiting').map(({ info }) => info),
+    holders,
+    waiters,
+    held: listed.held ?? holders.length,
+    waiting: listed.waiting ?? waiters.length,
   }
 }
 

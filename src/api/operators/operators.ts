@@ -38,16 +38,24 @@ export async function evictHolders(client: Client, scope: Scope, options: EvictO
   }
   if (client.driver.supports.evict.length === 0) throw unsupported('evict')
   const key = storeKey(client.namespace, scope.key)
-  const info = await inspectLock(client, scope)
-  const fences = (info?.holders ?? []).map((holder) => holder.fence)
-  const chosen = options.fence === undefined ? fences : fences.filter((fence) => fence === options.fence)
-  const { batcher } = client
-  const statuses = await Promise.all(
-    chosen.map((fence) => submitOnce(batcher, { op: 'evict', key, fence, reason: options.reason })),
-  )
-  // An unknown outcome must not count as "not evicted". Evicting again is safe: a fence names one grant.
-  for (const status of statuses) refuseUnknown(status, client, scope)
-  return statuses.filter((status) => status.state === 'absent' && status.reason === 'evicted').length
+  let evicted = 0
+  for (;;) {
+    const { holders = [], held = 0 } = (await inspectLock(client, scope)) ?? {}
+    const isAll = held === holders.length
+    const fences = holders.map(({ fence }) => fence)
+    // A holder that is not listed can still be evicted by its fence.
+    const { reason, fence: only } = options
+    const chosen = only === undefined ? fences : fences.includes(only) || !isAll ? [only] : []
+    const statuses = await Promise.all(
+      chosen.map((fence) => submitOnce(client.batcher, { op: 'evict', key, fence, reason })),
+    )
+    // An unknown outcome must not count as "not evicted". Evicting again is safe: a fence names one grant.
+    for (const status of statuses) refuseUnknown(status, client, scope)
+    const gone = statuses.filter((status) => status.state === 'absent' && status.reason === 'evicted').length
+    evicted += gone
+    // A listing shows a thousand holders: go on with the next ones.
+    if (isAll || only !== undefined || gone === 0) return evicted
+  }
 }
 
 /** Makes the store clear locks whose leases are over. Resolves to how many. @internal */
@@ -72,7 +80,7 @@ function refuseUnknown(status: ClaimStatus, client: Client, scope: Scope): void 
 /** Whether a lock is held, in short. @internal */
 export function lockStatusOf(info: LockInfo | null): LockStatus {
   const holder = info?.holders.find((claim) => !claim.expired)
-  const waiting = info?.waiters.length ?? 0
+  const waiting = info?.waiting ?? 0
   if (holder === undefined) return { locked: false, waiting }
   return {
     locked: true,

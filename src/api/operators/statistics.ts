@@ -54,6 +54,7 @@ export async function gatherStatistics(client: Client): Promise<Statistics> {
     gauges[`lock.${describeScope({ key: scopeKey })}.hold_duration_ms`] = heldMs
   }
   const acquisitions = counters.of('acquired')
+  const { leases } = client
   return {
     counters: {
       'lock.acquired': acquisitions,
@@ -71,11 +72,11 @@ export async function gatherStatistics(client: Client): Promise<Statistics> {
     },
     gauges,
     totalLocks,
-    myLocks: client.leases.size,
+    myLocks: leases.length,
     activeLocks,
     staleLocks,
     truncated,
-    activeHeartbeats: [...client.leases].filter((lease) => lease.heartbeating).length,
+    activeHeartbeats: leases.filter((lease) => lease.heartbeating).length,
     totalAcquisitions: acquisitions,
     totalConflicts: counters.of('contention'),
     failedAcquisitions: counters.of('failed'),

@@ -1,15 +1,13 @@
 import type { TimerTask } from '../../core/time/timer-queue.ts'
-import type { KeyPage, ListedKey } from '../../core/contract/driver.ts'
+import type { ListedKey } from '../../core/contract/driver.ts'
 import { messageOf, type DeadlockedOwner } from '../../core/errors.ts'
-import { describeScope, splitStoreKey, storeKey } from '../../core/contract/scope.ts'
+import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import { findDeadlocks, claimsInBoth, type Deadlock, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
 import type { Client } from '../client/client.ts'
+import { readWaits, type OwnersWait, type WaitsRead } from './wait-reader.ts'
 
 /** An acquisition that waits on behalf of an owner. */
-export interface WatchedWait {
-  readonly key: string
-  readonly owner: string | undefined
-  readonly claimId: string | undefined
+export interface WatchedWait extends OwnersWait {
   giveUpDeadlocked(cycle: readonly DeadlockedOwner[]): void
 }
 
@@ -17,11 +15,16 @@ export interface WatchedWait {
 const firstReadMs = 500
 /** A cycle counts only if a second read, after this long, shows it again. */
 const secondReadMs = 100
-/** Pause between reads; longer where a read takes long. */
+/** Pause after the first read. It doubles up to the second number while no other wait begins; longer where reading is a lot of work. */
 const readEveryMs = 500
+const readEveryMaxMs = 2000
+/** Keys and claims a second that the clients of a namespace read together. */
+const workPerSecond = 5000
+/** A client reads for a tenth of its time at most, and all clients together list the namespace for a fiftieth. */
+const restPerRead = 10
+const restPerScan = 50
 /** If the first candidate does not give way, the next one does after this long. */
 const victimPauseMs = 2000
-const pagesMax = 50
 
 /**
  * Detects deadlocks while acquisitions of this client wait on behalf of owners, and makes the chosen acquisition give way. Every
@@ -36,6 +39,11 @@ export class DeadlockWatch implements TimerTask {
   /** When each cycle was first seen, by the names of its candidates. */
   #seenSince = new Map<string, number>()
   #reading = false
+  #dueAt = Infinity
+  /** The budget allows no read before. */
+  #restUntil = 0
+  /** The pause after a read that finds nothing. */
+  #pauseMs = readEveryMs
 
   constructor(client: Client) {
     this.#client = client
@@ -45,41 +53,53 @@ export class DeadlockWatch implements TimerTask {
   watch(waiting: WatchedWait): void {
     if (waiting.owner === undefined || this.#waiting.has(waiting)) return
     this.#waiting.add(waiting)
-    if (this.#waiting.size === 1 && !this.#reading) this.#wakeIn(firstReadMs)
+    // Cycles are closed by waits that begin.
+    this.#pauseMs = readEveryMs
+    if (!this.#reading) this.#wakeAt(Math.min(this.#dueAt, this.#client.environment.now() + firstReadMs))
   }
 
   unwatch(waiting: WatchedWait): void {
     if (!this.#waiting.delete(waiting) || this.#waiting.size > 0) return
     this.#firstRead = undefined
-    this.#client.timers.set(this, Infinity)
+    this.#wakeAt(Infinity)
   }
 
   wake(): void {
     if (this.#reading) return
     this.#reading = true
+    this.#dueAt = Infinity
     void this.#readAndPause()
   }
 
   async #readAndPause(): Promise<void> {
     const pauseMs = await this.#detect()
     this.#reading = false
-    if (this.#waiting.size > 0 && !this.#client.closed) this.#wakeIn(pauseMs)
+    if (this.#waiting.size > 0 && !this.#client.closed) this.#wakeAt(this.#client.environment.now() + pauseMs)
   }
 
-  /** Reads the locks once and acts on deadlocks. Resolves to the pause until the next read. Never rejects. */
+  /** Reads the locks that may be part of a cycle once and acts on deadlocks. Resolves to the pause until the next read. Never rejects. */
   async #detect(): Promise<number> {
     const { environment } = this.#client
     const startedAt = environment.now()
     try {
-      const seen = await this.#readAll()
-      const pauseMs = Math.max(readEveryMs, 10 * (environment.now() - startedAt))
+      const seen = await readWaits(this.#client, [...this.#waiting])
+      const pauseMs = this.#pauseMs
+      const now = environment.now()
+      this.#restUntil = now + restAfter(seen, now - startedAt)
       if (this.#firstRead === undefined) {
-        if (findDeadlocks(seen).length === 0) return pauseMs
-        this.#firstRead = seen.keys
-        return secondReadMs
+        if (findDeadlocks(seen).length > 0) {
+          this.#firstRead = seen.keys
+          // A cycle is rare: it is read again at once, whatever the first read cost.
+          this.#restUntil = now
+          return secondReadMs
+        }
+        this.#putLast(seen.followed)
+        this.#pauseMs = Math.min(readEveryMaxMs, 2 * this.#pauseMs)
+        return pauseMs
       }
       const keys = claimsInBoth(this.#firstRead, seen.keys)
       this.#firstRead = undefined
+      this.#pauseMs = readEveryMs
       this.#act(findDeadlocks({ now: seen.now, keys }))
       return pauseMs
     } catch (error) {
@@ -89,23 +109,10 @@ export class DeadlockWatch implements TimerTask {
     }
   }
 
-  async #readAll(): Promise<KeyPage> {
-    const { driver, namespace } = this.#client
-    const keys: ListedKey[] = []
-    let after: string | undefined
-    let now = 0
-    for (let pages = 0; pages < pagesMax; pages += 1) {
-      const page = await driver.list({
-        prefix: storeKey(namespace, ''),
-        limit: 1000,
-        ...(after !== undefined && { after }),
-      })
-      keys.push(...page.keys)
-      ;({ now } = page)
-      after = page.next
-      if (after === undefined) break
-    }
-    return { now, keys }
+  /** The next read begins with others, if there are too many for one. */
+  #putLast(waits: readonly WatchedWait[]): void {
+    if (waits.length === this.#waiting.size) return
+    for (const wait of waits) if (this.#waiting.delete(wait)) this.#waiting.add(wait)
   }
 
   #act(deadlocks: readonly Deadlock[]): void {
@@ -134,10 +141,16 @@ export class DeadlockWatch implements TimerTask {
     return undefined
   }
 
-  #wakeIn(milliseconds: number): void {
-    const { timers, environment } = this.#client
-    timers.set(this, environment.now() + milliseconds)
+  #wakeAt(time: number): void {
+    this.#dueAt = Math.max(time, this.#restUntil)
+    this.#client.timers.set(this, this.#dueAt)
   }
+}
+
+/** The pause that keeps all clients that may be reading, together, within their budget. */
+function restAfter({ work, readers, scanned }: WaitsRead, tookMs: number): number {
+  const restMs = scanned ? restPerScan * readers * tookMs : restPerRead * tookMs
+  return Math.max(restMs, (1000 * work * readers) / workPerSecond)
 }
 
 function nameOf({ key, claim }: WaitingClaim): string {

@@ -1,4 +1,4 @@
-import { innermostOwner, ownersOf } from '../../core/contract/owner-name.ts'
+import { innermostOwner, isOwn, ownersOf } from '../../core/contract/owner-name.ts'
 import type { LeaseHandle } from '../lease/lease-handle.ts'
 
 /** Held leases by owner: finding the leases of one owner must not take longer the more leases there are. */
@@ -26,5 +26,19 @@ export class OwnerLeases {
   of(owner: string | undefined): readonly LeaseHandle[] {
     if (this.#leases.size === 0) return []
     return ownersOf(owner).flatMap((name) => this.#leases.get(name) ?? [])
+  }
+
+  /**
+   * The scope keys, up to `most`, of locks that are not let go of while this owner waits: those it holds itself, and those of the bodies
+   * it runs in. A detached lease may have been handed to another process.
+   */
+  keysHeldBy(owner: string, most: number): readonly string[] {
+    const keys = new Set<string>()
+    for (const lease of this.of(owner)) {
+      if (!isOwn(owner, lease.runner.owner) || lease.terms.detached === true || !lease.held) continue
+      keys.add(lease.scope.key)
+      if (keys.size === most) break
+    }
+    return [...keys]
   }
 }

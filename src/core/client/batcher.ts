@@ -3,12 +3,19 @@ import type { LockDriver, Request, ClaimStatus } from '../contract/driver.ts'
 import type { Environment, Timer } from '../time/environment.ts'
 import { clientClosed, type LeaseholdError } from '../errors.ts'
 import { limitError, limitFault, type RequestFault } from '../contract/limits.ts'
+import {
+  byKey,
+  byNumber,
+  byUrgency,
+  firstPieces,
+  requestsPerBatchMax,
+  split,
+  type PendingRequest,
+  type Requester,
+} from './batch-pieces.ts'
 import { checkedAnswer, malformed } from '../contract/status-check.ts'
 
-/** The maker of a request. `answered` is called once, with the times just before sending and when the answer came. */
-export interface Requester {
-  answered(request: Request, status: ClaimStatus, sentAt: number, at: number): void
-}
+export type { Requester } from './batch-pieces.ts'
 
 /** A request that is not sent, because it is out of limits. */
 interface OutOfLimits extends PendingRequest {
@@ -28,11 +35,13 @@ interface Batch {
 const requestsWorthStarting = 250
 /** The longest that a request is held back by requests of other claims of its key. */
 const heldBackMaxMs = 1000
+/** The pause between two batches of a key that overtake: very many requests must not all be sent at once. */
+const overtakeEveryMs = 10
 
 /**
- * Gathers the requests of one turn of the event loop and sends them in one `send`, sorted by key; if there are very many,
- * in several. The requests of a key arrive in order whatever connections the driver uses: while one is under way, the
- * next is held back.
+ * Gathers the requests of one turn of the event loop and sends them in one `send`, sorted by key; if there are more than
+ * `requestsPerBatchMax`, in several. The requests of a key arrive in order whatever connections the driver uses: while one
+ * is under way, the next is held back, and very many of one key are sent piece by piece, each after the answer before.
  *
  * A request that the store does not answer must not cost other claims of its key their leases. So a renewal or a release
  * is held back only for a part of its lease (`overtakesAt`), and is then sent beside the request under way, unless both
@@ -45,6 +54,8 @@ export class Batcher {
   readonly #driver: Pick<LockDriver, 'send' | 'supports'>
   readonly #environment: Environment
   #gathered: PendingRequest[] = []
+  /** The next pieces of keys with very many requests, due with the next batch. The rest of each is still in `#busy`. */
+  #nextPieces: PendingRequest[] = []
   /** Requests out of limits, answered with the next batch. */
   #refused: OutOfLimits[] = []
   #flushing = false
@@ -127,20 +138,51 @@ export class Batcher {
 
   #flush(): void {
     if (this.#refused.length > 0) this.#answerRefused()
+    if (this.#closed) return this.#refuse(this.#takeUnsent())
     const gathered = this.#gathered
     this.#gathered = []
-    if (this.#closed) return this.#refuse(gathered)
-    const ready = this.#underWay === 0 ? gathered : this.#freeAmong(gathered)
+    const hasPieces = this.#nextPieces.length > 0
+    this.#sendReady(this.#underWay === 0 && !hasPieces ? gathered : this.#freeAmong(gathered))
+    // The answer to a piece frees the next one: its key must be listed.
+    if (hasPieces) this.#listAll()
+  }
+
+  #sendReady(ready: PendingRequest[]): void {
     if (ready.length === 0) return
     if (ready.length === 1) return this.#send(ready, ready)
     // The requests are nearly in this order already, so sorting takes one pass.
     const asked = ready.toSorted(byNumber)
     ready.sort(byKey)
-    const isOneBatch = ready.length <= requestsPerBatchMax && ready.every(({ request }) => urgencyOf(request) === 0)
-    if (isOneBatch) return this.#send(ready, asked)
+    if (ready.length > requestsPerBatchMax) return this.#sendInPieces(ready)
+    if (ready.every(({ request }) => urgencyOf(request) === 0)) return this.#send(ready, asked)
+    this.#sendByUrgency(ready)
+  }
+
+  #sendByUrgency(ready: readonly PendingRequest[], overtaking = false): void {
     for (const alike of byUrgency(ready)) {
-      for (const pending of split(alike)) this.#send(pending, pending.toSorted(byNumber))
+      for (const pending of split(alike)) this.#send(pending, pending.toSorted(byNumber), overtaking)
     }
+  }
+
+  /** Sends no more than one batch of each key; the rest is held back until that is answered. */
+  #sendInPieces(ready: readonly PendingRequest[]): void {
+    const [pieces, rest] = firstPieces(ready)
+    this.#sendByUrgency(pieces)
+    if (rest.length === 0) return
+    this.#listAll()
+    for (const pending of rest) this.#isFree(pending)
+  }
+
+  /** Takes out what was to be sent next, with all that waits behind it. */
+  #takeUnsent(): PendingRequest[] {
+    const unsent = [...this.#nextPieces, ...this.#gathered]
+    for (const { key } of this.#nextPieces) {
+      for (const pending of this.#busy.get(key) ?? []) unsent.push(pending)
+      this.#busy.delete(key)
+    }
+    this.#nextPieces = []
+    this.#gathered = []
+    return unsent
   }
 
   #answerRefused(): void {
@@ -159,15 +201,23 @@ export class Batcher {
     this.#notifyIfIdle()
   }
 
-  /** The requests whose key has nothing under way. The others are held back. */
+  /** The next pieces, and the requests whose key has nothing under way. The others are held back. */
   #freeAmong(gathered: readonly PendingRequest[]): PendingRequest[] {
+    this.#listAll()
+    const pieces = this.#nextPieces
+    this.#nextPieces = []
+    const free = gathered.filter((pending) => this.#isFree(pending))
+    return pieces.length === 0 ? free : [...pieces, ...free]
+  }
+
+  #listAll(): void {
     for (const batch of this.#unlisted) {
       batch.listed = true
       this.#listed.push(batch)
-      for (const { key } of batch.pending) this.#busy.set(key, undefined)
+      // If the key is listed already, this is a piece, and the rest of its requests waits there.
+      for (const key of keysOf(batch)) if (!this.#busy.has(key)) this.#busy.set(key, undefined)
     }
     this.#unlisted = []
-    return gathered.filter((pending) => this.#isFree(pending))
   }
 
   #isFree(pending: PendingRequest): boolean {
@@ -203,14 +253,20 @@ export class Batcher {
     const now = this.#environment.now()
     const unanswered = new Set<string>()
     for (const { pending } of this.#listed) for (const { request } of pending) unanswered.add(orderingNameOf(request))
+    for (const { request } of this.#nextPieces) unanswered.add(orderingNameOf(request))
     const ready: PendingRequest[] = []
     let nextAt = Infinity
     for (const [key, waiting] of this.#busy) {
       if (waiting === undefined) continue
+      const readyMax = ready.length + requestsPerBatchMax
       const stay = waiting.filter((pending) => {
         const id = orderingNameOf(pending.request)
         if (pending.overtakesAt > now) nextAt = Math.min(nextAt, pending.overtakesAt)
         else if (pending.overtakesAt >= 0 && !unanswered.has(id)) {
+          if (ready.length >= readyMax) {
+            nextAt = Math.min(nextAt, Math.ceil(now + overtakeEveryMs))
+            return true
+          }
           ready.push(pending)
           return false
         }
@@ -221,15 +277,14 @@ export class Batcher {
     }
     if (nextAt < Infinity) this.#overtakeAt(nextAt)
     ready.sort(byKey)
-    for (const alike of byUrgency(ready)) {
-      for (const pending of split(alike)) this.#send(pending, pending.toSorted(byNumber), true)
-    }
+    this.#sendByUrgency(ready, true)
   }
 
   /** Whether a request of the key that is not younger than number `last` has no answer yet. */
   #isUnanswered(key: string, last: number): boolean {
     const isMeant = (pending: PendingRequest): boolean => pending.key === key && pending.number <= last
-    if (this.#gathered.some(isMeant) || this.#busy.get(key)?.some(isMeant) === true) return true
+    if (this.#gathered.some(isMeant) || this.#nextPieces.some(isMeant)) return true
+    if (this.#busy.get(key)?.some(isMeant) === true) return true
     return [this.#unlisted, this.#listed].some((batches) => batches.some(({ pending }) => pending.some(isMeant)))
   }
 
@@ -283,7 +338,8 @@ export class Batcher {
   }
 
   get #isIdle(): boolean {
-    return this.#underWay === 0 && this.#gathered.length === 0 && this.#refused.length === 0
+    const isUnsent = this.#gathered.length + this.#nextPieces.length + this.#refused.length > 0
+    return this.#underWay === 0 && !isUnsent
   }
 
   #notifyIfIdle(): void {
@@ -301,9 +357,13 @@ export class Batcher {
       if (waiting !== undefined) this.#overtakeAt(Math.ceil(this.#environment.now()))
       return
     }
+    if (waiting !== undefined && waiting.length > requestsPerBatchMax && !this.#closed) {
+      for (const pending of waiting.splice(0, requestsPerBatchMax)) this.#nextPieces.push(pending)
+      return this.#flushSoon()
+    }
     this.#busy.delete(key)
     if (waiting === undefined) return
-    this.#gathered.push(...waiting)
+    for (const pending of waiting) this.#gathered.push(pending)
     this.#flushSoon()
   }
 }
@@ -344,64 +404,4 @@ function countError(statuses: readonly ClaimStatus[], batch: readonly PendingReq
 /** Submits one request and resolves with its answer. */
 export function submitOnce(batcher: Batcher, request: Request): Promise<ClaimStatus> {
   return new Promise((resolve) => batcher.submit(request, { answered: (_, status) => resolve(status) }))
-}
-
-// ---- how the requests of one turn are divided into batches
-
-/** The most requests of one `send`: a larger batch would hold up other clients in the store. */
-export const requestsPerBatchMax = 500
-
-/** A request on its way, and its maker. */
-export interface PendingRequest {
-  readonly key: string
-  readonly request: Request
-  readonly requester: Requester
-  /** Counts the requests of a batcher, in the order asked. */
-  readonly number: number
-  /** When a request that is held back may overtake the one its key has under way; -1: not held back, or a claim. */
-  overtakesAt: number
-  /** The answer, until the requester is told. */
-  status: ClaimStatus | undefined
-}
-
-/** Sorting is stable: requests of one key stay in the order asked. */
-export function byKey(first: PendingRequest, second: PendingRequest): number {
-  return first.key < second.key ? -1 : first.key > second.key ? 1 : 0
-}
-
-/** The order asked. */
-export function byNumber(first: PendingRequest, second: PendingRequest): number {
-  return first.number - second.number
-}
-
-/**
- * The requests grouped by urgency, mostly in one group: the most urgent request limits how long a batch may take, and must
- * not make others time out. The requests of one key stay together, as urgent as the least urgent of them.
- */
-export function byUrgency(requests: readonly PendingRequest[]): Iterable<readonly PendingRequest[]> {
-  const apart = new Map<number, PendingRequest[]>()
-  for (let from = 0, to = 0; from < requests.length; from = to) {
-    let urgency = Infinity
-    for (; requests[to] !== undefined && requests[to]?.key === requests[from]?.key; to += 1) {
-      urgency = Math.min(urgency, urgencyOf((requests[to] as PendingRequest).request))
-    }
-    const like = apart.get(urgency)
-    if (like === undefined) apart.set(urgency, requests.slice(from, to))
-    else for (let index = from; index < to; index += 1) like.push(requests[index] as PendingRequest)
-  }
-  return apart.values()
-}
-
-/** Batches of at most `requestsPerBatchMax`, never dividing the requests of one key. */
-export function* split(requests: readonly PendingRequest[]): Iterable<readonly PendingRequest[]> {
-  let from = 0
-  for (let to = 1; to <= requests.length; to += 1) {
-    const next = requests[to]
-    const full = to - from >= requestsPerBatchMax && next !== undefined
-    if (full && next.key === requests[to - 1]?.key) continue
-    if (full || next === undefined) {
-      yield requests.slice(from, to)
-      from = to
-    }
-  }
 }

@@ -1,6 +1,5 @@
 import { trustedUntil } from '../time/deadline.ts'
 import {
-  copyState,
   noEffects,
   type ClaimState,
   type ClaimStateDraft,
@@ -10,6 +9,7 @@ import {
 } from './claim-state.ts'
 import { LeaseholdError } from '../errors.ts'
 import { pauseMs, type Backoff } from '../time/backoff.ts'
+import { nextRenewalAt } from './renewal-schedule.ts'
 
 /** When to renew a lease that was granted or renewed at `sentAt`; never, if its holder renews it by hand. */
 export function holderRenewalAt(state: ClaimState, sentAt: number, at: number): number {
@@ -17,7 +17,7 @@ export function holderRenewalAt(state: ClaimState, sentAt: number, at: number): 
   // An unanswered renewal for less may still be carried out: renew often enough for that ttl.
   return nextRenewalAt(
     heartbeatWithin(state.heartbeatMs, Math.min(state.ttlMs, boundOf(state))),
-    state.jitter,
+    state.schedule,
     sentAt,
     at,
   )
@@ -30,7 +30,7 @@ export function boundOf({ doubtMs, elsewhereMs }: Pick<ClaimState, 'doubtMs' | '
 
 /** Another thread renews for this ttl from now on; or none does any more: then renew for the whole ttl. */
 export function askedElsewhere(state: ClaimState, elsewhereMs: number | undefined, at: number): Stepped {
-  const next = copyState(state)
+  const next = state.copy()
   next.elsewhereMs = elsewhereMs
   if (state.phase === 'held' && elsewhereMs !== undefined) trustAtMost(next, elsewhereMs, at)
   const wasBound = (state.elsewhereMs ?? Infinity) < Math.min(state.ttlMs, boundOf(next))
@@ -44,31 +44,19 @@ export function heartbeatWithin(heartbeatMs: number, ttlMs: number): number {
 
 /** When to renew a waiting claim: by itself, even if its owner will renew the lease by hand. */
 export function waiterRenewalAt(state: ClaimState, sentAt: number, at: number): number {
-  return nextRenewalAt(Math.min(state.heartbeatMs, state.ttlMs / 3), state.jitter, sentAt, at)
-}
-
-/** The jitter of a claim, which spreads the heartbeats of leases taken together. `random` is below 1. */
-export function jitterOf(random: number): number {
-  return Math.floor(random * 101)
-}
-
-/** Renewals are rounded to common times, so that many share a batch, and are a little early, each by its own jitter. */
-export function nextRenewalAt(everyMs: number, jitter: number, sentAt: number, at: number): number {
-  const tickMs = Math.min(250, Math.max(1, everyMs / 40))
-  const dueAt = sentAt + everyMs * (0.9 + 0.001 * jitter)
-  return Math.max(at, Math.floor(Math.floor(dueAt / tickMs) * tickMs))
+  return nextRenewalAt(Math.min(state.heartbeatMs, state.ttlMs / 3), state.schedule, sentAt, at)
 }
 
 /** The claim state with another ttl. */
 export function withTtl(state: ClaimState, ttlMs: number): ClaimState {
-  const changed = copyState(state)
+  const changed = state.copy()
   changed.ttlMs = ttlMs
   return changed
 }
 
 /** Sends a renewal, or a withdrawal; if a request is on its way, once that is answered. */
 export function renewNow(state: ClaimState, at: number): Stepped {
-  const next = copyState(state)
+  const next = state.copy()
   if (state.inFlight) {
     next.askAgain = true
     return [next, noEffects]
@@ -114,7 +102,7 @@ export function trustAtMost(state: ClaimStateDraft, ttlMs: number, at: number): 
 
 /** Sends the claim once more, as it was: its id makes that safe. */
 export function claimAgain(state: ClaimState): Stepped {
-  const asking = copyState(state)
+  const asking = state.copy()
   asking.inFlight = true
   asking.nextAt = Infinity
   return [asking, [{ type: 'send', request: { op: 'claim', claim: state.claim } }]]
@@ -122,7 +110,7 @@ export function claimAgain(state: ClaimState): Stepped {
 
 /** Changes how often a lease is renewed. */
 export function renewEvery(state: ClaimState, everyMs: number, at: number): Stepped {
-  const changed = copyState(state)
+  const changed = state.copy()
   changed.heartbeatMs = everyMs
   if (state.phase === 'held' && state.leaving === undefined) changed.nextAt = holderRenewalAt(changed, state.sentAt, at)
   return [changed, noEffects]
@@ -141,7 +129,7 @@ export function conversionUnderWay(
   { at, ttlMs }: Extract<ClaimEvent, { type: 'converting' }>,
 ): Stepped {
   const underWay = ttlMs !== undefined
-  const next = copyState(state)
+  const next = state.copy()
   next.converting = underWay ? 'under way' : 'no'
   // If the conversion is granted for less, the lease is no longer than that.
   if (underWay && ttlMs < state.ttlMs) {
@@ -160,10 +148,12 @@ export function passOn(state: ClaimState): Stepped {
 
 /** Why a lease that is past its deadline was not renewed. */
 export function whyOver(state: ClaimState): string {
+  const { grantSentAt } = state
   const { maxHoldMs } = state.claim
   // A holder stops before the store can answer `max-hold`: a deadline near the end of the longest hold is taken for it.
   const nearMs = state.ttlMs / 20 + 3
-  const longest = maxHoldMs === undefined ? Infinity : trustedUntil(state.grantSentAt, maxHoldMs)
+  const isBound = maxHoldMs !== undefined && grantSentAt !== undefined
+  const longest = isBound ? trustedUntil(grantSentAt, maxHoldMs) : Infinity
   const heldLongest = state.deadline >= Math.min(longest, state.hold?.until ?? Infinity) - nearMs
   return state.leaving ?? (heldLongest ? 'max-hold' : 'expired')
 }
@@ -187,7 +177,7 @@ export function letGo(state: ClaimState, at: number): Stepped {
 /** Withdraws a conversion. If that comes too late, it is granted after all. */
 export function withdraw(state: ClaimState, at: number): Stepped {
   if (state.phase !== 'asking' && state.phase !== 'waiting') return [state, noEffects]
-  const withdrawn = copyState(state)
+  const withdrawn = state.copy()
   withdrawn.withdrawn = true
   return renewNow(withdrawn, at)
 }
@@ -204,7 +194,7 @@ export function clearAway(state: ClaimState, at: number, effect: ClaimEffect): S
 /** Sends the release, and goes on trying for as long as the store may keep the claim. */
 function leave(state: ClaimState, at: number, how: 'release' | 'withdraw'): Stepped {
   const deadline = Math.ceil(at + state.ttlMs + state.claim.graceMs)
-  const releasing = copyState(state)
+  const releasing = state.copy()
   releasing.phase = 'releasing'
   releasing.failures = 0
   releasing.deadline = deadline
@@ -216,7 +206,7 @@ function leave(state: ClaimState, at: number, how: 'release' | 'withdraw'): Step
 
 /** Sends the release again: the last one failed. */
 export function releaseAgain(state: ClaimState): Stepped {
-  const releasing = copyState(state)
+  const releasing = state.copy()
   releasing.inFlight = true
   releasing.nextAt = Infinity
   return [releasing, [releaseRequest(state)]]
@@ -245,7 +235,7 @@ export function releaseAnswered(state: ClaimState, event: Extract<ClaimEvent, { 
   const nextAt = at + pauseMs(releaseRetry, failures, random)
   // By then the claim has expired in the store.
   if (nextAt >= state.deadline) return [ended(state, 'over'), effects]
-  const next = copyState(state)
+  const next = state.copy()
   next.inFlight = false
   next.failures = failures
   next.nextAt = nextAt
@@ -253,7 +243,7 @@ export function releaseAnswered(state: ClaimState, event: Extract<ClaimEvent, { 
 }
 
 function ended(state: ClaimState, phase: 'lost' | 'over'): ClaimState {
-  const next = copyState(state)
+  const next = state.copy()
   next.phase = phase
   next.inFlight = false
   next.nextAt = Infinity

@@ -59,51 +59,61 @@ export interface ClaimObserver {
 const unobserved: ClaimObserver = { observe: () => {} }
 
 /** The thin runtime of one claim: turns the effects of `claim-step.ts` into sends and timers, and their answers into events. */
-export class ClaimRuntime implements TimerTask, Requester {
+export class ClaimRuntime<Client extends ClientRuntime = ClientRuntime> implements TimerTask, Requester {
   timerSlot = -1
   timerBucket: TimerBucket | undefined
-  readonly #client: ClientRuntime
+  readonly #client: Client
   #state: ClaimState
   /** Every ttl for which the other thread renews, until it has reported that ttl as settled. */
   #elsewhere: number[] | undefined
   /** The acquisition that waits for the claim, then the lease that holds it. */
   observer: ClaimObserver
 
-  private constructor(client: ClientRuntime, observer: ClaimObserver, state: ClaimState) {
+  private constructor(client: Client, observer: ClaimObserver, state: ClaimState) {
     this.#client = client
     this.observer = observer
     this.#state = state
   }
 
-  /** Sends a claim and follows it to its end. The follower's policy is read once; its `observe` hears the effects. */
-  static begin(client: ClientRuntime, claim: Claim, follower: ClaimObserver & RenewalPolicy, at: number): ClaimRuntime {
-    const stepped = begin(claim, follower, at)
-    const claimRuntime = new ClaimRuntime(client, follower, stepped[0])
+  /** Sends a claim and follows it to its end. The observer hears the effects. */
+  static begin<Client extends ClientRuntime>(
+    client: Client,
+    claim: Claim,
+    policy: RenewalPolicy,
+    observer: ClaimObserver,
+    at: number,
+  ): ClaimRuntime<Client> {
+    const stepped = begin(claim, policy, at)
+    const claimRuntime = new ClaimRuntime(client, observer, stepped[0])
     client.claimRuntimes.set(claim.id, claimRuntime)
     claimRuntime.#carryOut(stepped)
     return claimRuntime
   }
 
   /**
-   * Follows a claim that was granted elsewhere, from a renewal on, and inherits the bound set by unanswered renewals of its
-   * holder before. Undefined: the renewal was answered too late to trust it.
+   * Follows a claim that was granted elsewhere, from a renewal on, and inherits `doubtMs`, the bound set by unanswered
+   * renewals of its holder before. Undefined: the renewal was answered too late to trust it.
    */
-  static resume(
-    client: ClientRuntime,
+  static resume<Client extends ClientRuntime>(
+    client: Client,
     claim: Claim,
-    policy: RenewalPolicy & Pick<ClaimState, 'doubtMs'>,
+    policy: RenewalPolicy,
+    doubtMs: number | undefined,
     answer: { readonly status: ClaimStatus; readonly sentAt: number; readonly at: number },
-  ): ClaimRuntime | undefined {
-    const [asked] = begin(claim, policy, answer.sentAt)
-    const [state] = step(
-      { ...asked, doubtMs: policy.doubtMs },
-      { type: 'answer', ...answer, askedMs: claim.ttlMs, random: 0 },
-    )
+  ): ClaimRuntime<Client> | undefined {
+    const asked = begin(claim, policy, answer.sentAt)[0].copy()
+    asked.doubtMs = doubtMs
+    const [state] = step(asked, { type: 'answer', ...answer, askedMs: claim.ttlMs, random: 0 })
     if (state.phase !== 'held') return undefined
     const claimRuntime = new ClaimRuntime(client, unobserved, state)
     client.claimRuntimes.set(claim.id, claimRuntime)
     claimRuntime.#carryOut([state, []])
     return claimRuntime
+  }
+
+  /** The client of the claim: an accessor, so that a lease that is printed does not show its client. */
+  get client(): Client {
+    return this.#client
   }
 
   get state(): ClaimState {

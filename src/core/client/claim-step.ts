@@ -31,49 +31,26 @@ import {
   withinHold,
 } from './claim-renewal.ts'
 import {
+  ClaimStateDraft,
   noEffects,
   type ClaimEvent,
   type ClaimState,
   type RenewalPolicy,
   type Stepped,
-  copyState,
   type ClaimEffect,
-  type ClaimStateDraft,
 } from './claim-state.ts'
 import { LeaseholdError, plainMessageOf } from '../errors.ts'
 import { pauseMs } from '../time/backoff.ts'
 
-export { boundOf, nextRenewalAt, heartbeatWithin, jitterOf } from './claim-renewal.ts'
+export { boundOf, heartbeatWithin } from './claim-renewal.ts'
 export type { ClaimEffect, ClaimEvent, ClaimState, RenewalPolicy, Stepped } from './claim-state.ts'
 
 /** A new claim, about to be sent. */
-export function begin(claim: Claim, terms: RenewalPolicy, at: number): Stepped {
+export function begin(claim: Claim, policy: RenewalPolicy, at: number): Stepped {
   const sentAt = Math.floor(at)
-  const state: ClaimState = {
-    phase: 'asking',
-    claim,
-    ttlMs: claim.ttlMs,
-    heartbeatMs: terms.heartbeatMs,
-    polling: terms.polling,
-    jitter: terms.jitter,
-    grantSentAt: sentAt,
-    sentAt,
-    // A later answer is of no use: the lease it grants would be over.
-    deadline: trustedUntil(sentAt, claim.ttlMs),
-    doubtMs: undefined,
-    elsewhereMs: undefined,
-    answeredAt: -1,
-    nextAt: Infinity,
-    inFlight: true,
-    askAgain: false,
-    failures: 0,
-    lastError: undefined,
-    dangerAt: Infinity,
-    leaving: undefined,
-    converting: 'no',
-    hold: terms.hold,
-    withdrawn: false,
-  }
+  // An answer after this deadline is of no use: the lease it grants would be over.
+  const deadline = trustedUntil(sentAt, claim.ttlMs)
+  const state = new ClaimStateDraft(claim, policy, sentAt, deadline)
   return [state, [{ type: 'send', request: { op: 'claim', claim } }]]
 }
 
@@ -166,7 +143,7 @@ function tickedWhileHeld(state: ClaimState, at: number): Stepped {
   if (at < state.dangerAt) return at < state.nextAt || state.inFlight ? [state, noEffects] : renewNow(state, at)
   const reason = whyEnding(state)
   const jeopardy: ClaimEffect = { type: 'jeopardy', reason, leftMs: Math.floor(state.deadline - at) }
-  const warned = copyState(state)
+  const warned = state.copy()
   warned.dangerAt = Infinity
   if (at < state.nextAt || state.inFlight) return [warned, [jeopardy]]
   const [renewing, effects] = renewNow(warned, at)
@@ -194,7 +171,7 @@ export function answered(state: ClaimState, event: Extract<ClaimEvent, { type: '
   const stepped = isOutdated ? outdated(state, event) : landed(state, event)
   const next = stepped[0]
   if (!next.askAgain || next.inFlight || (next.phase !== 'held' && next.phase !== 'waiting')) return stepped
-  const asking = copyState(next)
+  const asking = next.copy()
   asking.askAgain = false
   const [asked, more] = renewNow(asking, event.at)
   return [asked, [...stepped[1], ...more]]
@@ -244,9 +221,9 @@ function granted(
     return clearAway(state, at, { type: 'failed', error })
   }
   const { leaving } = status
-  const held = copyState(state)
+  const held = state.copy()
   held.phase = 'held'
-  held.grantSentAt = sentAt
+  if (state.claim.maxHoldMs !== undefined) held.grantSentAt = sentAt
   held.sentAt = sentAt
   held.deadline = deadline
   held.dangerAt = dangerAt(state, deadline, state.ttlMs)
@@ -291,7 +268,7 @@ function queued(state: ClaimState, status: WaitingStatus, event: Extract<ClaimEv
   const { at, sentAt, random } = event
   const polls = state.polling === undefined ? 0 : state.failures + 1
   const pollMs = state.polling === undefined ? Infinity : pauseMs(state.polling, polls, random)
-  const waiting = copyState(state)
+  const waiting = state.copy()
   waiting.phase = 'waiting'
   waiting.sentAt = sentAt
   waiting.deadline = trustedUntil(sentAt, lastsMs(state, status.ttlMs, event))
@@ -303,7 +280,7 @@ function queued(state: ClaimState, status: WaitingStatus, event: Extract<ClaimEv
 
 function ended(state: ClaimState, status: AbsentStatus): Stepped {
   if (state.phase === 'held') return gone(state, status)
-  const over = copyState(state)
+  const over = state.copy()
   over.phase = 'over'
   return [over, [{ type: 'refused', status }]]
 }
@@ -350,7 +327,7 @@ export function notified(state: ClaimState, event: Extract<ClaimEvent, { type: '
     return granted(state, notification, state.sentAt, at, { deadline, inFlight: state.inFlight })
   // Little of the lease may be left: renew first, and tell the owner of the grant once that is answered.
   if (state.phase !== 'asking') return renewNow(state, at)
-  const asking = copyState(state)
+  const asking = state.copy()
   asking.askAgain = true
   return [asking, noEffects]
 }
@@ -377,21 +354,21 @@ function outdated(state: ClaimState, event: Extract<ClaimEvent, { type: 'answer'
 
 /** Marks the request of this thread as answered; an answer to another thread's request leaves it on its way. */
 function answeredTo(state: ClaimState, { elsewhere, at }: Extract<ClaimEvent, { type: 'answer' }>): ClaimStateDraft {
-  if (elsewhere === true) return copyState(state)
+  if (elsewhere === true) return state.copy()
   const next = noLongerInFlight(state)
   next.answeredAt = Math.ceil(at)
   return next
 }
 
 function noLongerInFlight(state: ClaimState): ClaimStateDraft {
-  const next = copyState(state)
+  const next = state.copy()
   next.inFlight = false
   return next
 }
 
 function notifiedLeaving(state: ClaimState, notification: HeldStatus, at: number): Stepped {
   if (notification.leaving === undefined || state.leaving !== undefined) return [state, noEffects]
-  const leaving = copyState(state)
+  const leaving = state.copy()
   leaving.leaving = notification.leaving
   leaving.nextAt = Infinity
   trustAtMost(leaving, notification.ttlMs, at)

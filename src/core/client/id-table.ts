@@ -20,6 +20,11 @@ export class IdTable<Member> {
     return this.#members[this.#find(id)]
   }
 
+  /** The present members, in no order. */
+  members(): Member[] {
+    return this.#members.filter((member) => member !== undefined)
+  }
+
   set(id: string, member: Member): void {
     // Never more than three quarters full: the next free slot is never far.
     if (this.#size * 4 >= this.#ids.length * 3) this.#resize(this.#ids.length * 2)

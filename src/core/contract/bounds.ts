@@ -21,6 +21,8 @@ export const requestBounds = {
   idBytesMax: 1024,
   runnerTextBytesMax: 1024,
   ownerBytesMax: 4096,
+  /** Keys that a runner names as held by its owner: they are stored with the claim. */
+  holdsMax: 16,
   reasonBytesMax: 1024,
   /** The metadata of a client, that of a claim, and what Leasehold adds. */
   metadataBytesMax: 2 * metadataBytesMax + 1024,

@@ -28,6 +28,11 @@ export interface Runner {
   readonly client: string
   /** On whose behalf the claim is made: claims of one owner must not wait for each other; see deadlock detection. */
   readonly owner?: string | undefined
+  /**
+   * The scope keys that the owner held when it made a claim that may wait, so that deadlock detection finds who waits for the owner.
+   * Absent: none. `requestBounds.holdsMax` of them: there may be more.
+   */
+  readonly holds?: readonly string[] | undefined
   /** Metadata of the caller and of the runner. JSON only. */
   readonly metadata?: Readonly<Record<string, unknown>> | undefined
 }
@@ -235,8 +240,11 @@ export interface ListedClaim {
 /** A key in use, with its claims. */
 export interface ListedKey {
   readonly key: string
-  /** Holders first, then waiters in the order in which they will be promoted. */
+  /** Holders first, then waiters in the order in which they will be promoted; as many as the query allows. */
   readonly claims: readonly ListedClaim[]
+  /** How many claims hold, and how many wait, if not all of them are listed. */
+  readonly held?: number | undefined
+  readonly waiting?: number | undefined
 }
 
 /** Which keys to list, and which page of them. */
@@ -249,6 +257,8 @@ export interface ListQuery {
   readonly after?: string
   /** Keys a page, 1 to 1000. */
   readonly limit?: number | undefined
+  /** Claims of a key, 1 to 1000. Default: 1000. A page with thousands of claims ends before it has `limit` keys. */
+  readonly claims?: number | undefined
   /** An id the caller knows: a store that hides ids shows this one. */
   readonly known?: string | undefined
 }

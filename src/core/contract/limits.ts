@@ -13,7 +13,7 @@ export type RequestFault =
   | { readonly code: 'INVALID'; readonly field: string; readonly what: string }
   | { readonly code: 'UNSUPPORTED'; readonly what: string }
 
-const { keyBytesMax, idBytesMax, runnerTextBytesMax, ownerBytesMax, reasonBytesMax } = requestBounds
+const { keyBytesMax, idBytesMax, runnerTextBytesMax, ownerBytesMax, reasonBytesMax, holdsMax } = requestBounds
 
 /** What is wrong with a request for a store that supports this; undefined if nothing is. */
 export function limitFault(request: Request, supports: Supports): RequestFault | undefined {
@@ -177,8 +177,14 @@ function newRunnerFault(runner: Runner): RequestFault | undefined {
     numberFault('runner.pid', runner.pid, requestBounds.natural) ??
     invalidIf('runner.client', textFault(runner.client, runnerTextBytesMax)) ??
     (runner.owner === undefined ? undefined : invalidIf('runner.owner', textFault(runner.owner, ownerBytesMax, 0))) ??
+    (runner.holds === undefined ? undefined : invalidIf('runner.holds', holdsFault(runner.holds))) ??
     (runner.metadata === undefined ? undefined : invalidIf('runner.metadata', metadataFault(runner.metadata)))
   )
+}
+
+function holdsFault(holds: unknown): string | undefined {
+  if (!Array.isArray(holds) || holds.length > holdsMax) return `must be a list of at most ${holdsMax} keys`
+  return holds.map((key) => textFault(key, keyBytesMax)).find((fault) => fault !== undefined)
 }
 
 function placeFault({ key, id }: { readonly key: string; readonly id: string }): RequestFault | undefined {

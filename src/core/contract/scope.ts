@@ -1,7 +1,7 @@
 import type { Range } from './driver.ts'
 import { LeaseholdError } from '../errors.ts'
 import { limitError, rangeFault } from './limits.ts'
-import { requestBounds, textFault, utf8Length } from './bounds.ts'
+import { utf8Length } from './bounds.ts'
 
 /** What is locked. Each scope has one canonical key; a plain string means {@link named}. */
 export interface Scope {
@@ -15,11 +15,9 @@ export interface Scope {
 export type ScopeLike = string | Scope
 
 const nameBytesMax = 512
-/** What a namespace of 64 bytes and a slash leave of the longest key. */
-const scopeKeyBytesMax = requestBounds.keyBytesMax - 65
-/** Characters that no name and no line of text may have: they would end the line, or command a terminal. @internal */
+/** Characters that no name and no line of text may have: they would end the line, command a terminal, or reverse the text. @internal */
 // oxlint-disable-next-line no-control-regex -- control characters are what it looks for
-export const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/
+export const controlCharacters = /[\u0000-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/
 const namespaceForm = /^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/
 
 /** A lock by name. */
@@ -76,10 +74,9 @@ export function toScope(scope: ScopeLike): Scope {
   throw new LeaseholdError('INVALID', 'A scope is a name, or made by named, inode, path, byteRange or issue.')
 }
 
-/** A scope may have been made by hand: refuses what no store could keep. */
+/** A scope may have been made by hand: refuses a key that none of our functions makes, and that a server would refuse. */
 function checkScope(scope: Scope): Scope {
-  const keyFault = textFault(scope.key, scopeKeyBytesMax)
-  if (keyFault !== undefined) throw new LeaseholdError('INVALID', `The key of a scope ${keyFault}.`)
+  if (!isScopeKey(scope.key)) throw new LeaseholdError('INVALID', `The key of a scope ${scopeKeyForm}.`)
   const fault = scope.range === undefined ? undefined : rangeFault(scope.range)
   if (fault !== undefined) throw limitError(fault)
   return scope
@@ -112,6 +109,41 @@ export function splitStoreKey(key: string): { readonly namespace: string; readon
   const split = key.indexOf('/')
   if (split < 1) return undefined
   return { namespace: key.slice(0, split), scopeKey: key.slice(split + 1) }
+}
+
+const scopeKeyForm = 'must be KIND:NAME in its normal form, where KIND is named, path, inode or issue'
+
+/** Whether one of the functions above makes this key. A name or path must be whole, printable and short enough. */
+function isScopeKey(scopeKey: string): boolean {
+  const split = scopeKey.indexOf(':')
+  const rest = scopeKey.slice(split + 1)
+  try {
+    switch (scopeKey.slice(0, split)) {
+      case 'named':
+        return named(rest).key === scopeKey
+      case 'path':
+        return path(rest).key === scopeKey
+      case 'inode':
+        return inode(Number(rest)).key === scopeKey
+      case 'issue':
+        return issue(Number(rest)).key === scopeKey
+      default:
+        return false
+    }
+  } catch {
+    return false
+  }
+}
+
+/**
+ * What is wrong with a key that a client wants to claim at a server: strangers share its store, and its keys reach logs, terminals
+ * and pages. Undefined if a client of ours could have made the key.
+ * @internal
+ */
+export function storeKeyFault(key: string): string | undefined {
+  const place = splitStoreKey(key)
+  if (place !== undefined && namespaceForm.test(place.namespace) && isScopeKey(place.scopeKey)) return undefined
+  return 'must be NAMESPACE/KIND:NAME in its normal form, printable, where KIND is named, path, inode or issue'
 }
 
 /** The scope of a claim, from what the store knows of it. @internal */

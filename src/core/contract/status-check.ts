@@ -55,8 +55,9 @@ function isEnding(value: unknown): boolean {
 /** Whether a value from outside has the fields of a runner. */
 export function isRunner(value: unknown): value is Runner {
   if (typeof value !== 'object' || value === null) return false
-  const { id, incarnation, host, pid, client, owner, metadata } = value as Partial<Record<keyof Runner, unknown>>
-  const texts = [id, incarnation, host, client, owner ?? '']
+  const { id, incarnation, host, pid, client, owner, holds, metadata } = value as Partial<Record<keyof Runner, unknown>>
+  if (holds !== undefined && !Array.isArray(holds)) return false
+  const texts = [id, incarnation, host, client, owner ?? '', ...((holds ?? []) as readonly unknown[])]
   return texts.every((text) => typeof text === 'string') && typeof pid === 'number' && isRecordOrAbsent(metadata)
 }
 

@@ -15,6 +15,7 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { LeaseholdError } from '../errors.ts'
 import { makeDirectory } from './directories.ts'
+import { isOpenToStrangers } from './foreign-files.ts'
 
 /** Whether a process is alive. `unknown`: it cannot be seen from here, e.g. in another container. */
 export type Liveness = 'running' | 'gone' | 'unknown'
@@ -89,6 +90,14 @@ export async function takeRunnerName(
     )
   }
   makeDirectory(directory)
+  // Whoever can write there can give us the identity of another runner, and with it the locks that it may reclaim.
+  if (isOpenToStrangers(directory)) {
+    throw new LeaseholdError(
+      'INVALID',
+      `Other users can write to ${directory}, where runner names are kept. ` +
+        'Make it yours alone (chmod 700), or name another directory by LEASEHOLD_STATE_DIR.',
+    )
+  }
   const files = new NameFiles(directory, `${name}@${watch.machine}`)
   for (;;) {
     const last = files.highest()
@@ -175,7 +184,7 @@ class NameFiles {
     const numbers = readdirSync(this.#directory)
       .filter((file) => file.startsWith(`${this.#name}.`) && /^\d+$/.test(file.slice(this.#name.length + 1)))
       .map((file) => Number(file.slice(this.#name.length + 1)))
-    return Math.max(0, ...numbers)
+    return numbers.reduce((highest, number) => Math.max(highest, number), 0)
   }
 
   /** The entry of a file; undefined if the file is gone. A damaged file may still belong to a process. */

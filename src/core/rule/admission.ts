@@ -6,8 +6,9 @@
  * compare-and-swap. The copies of it in Lua (`redis/lua/`) and SQL (`postgres/functions/`) have the same names, part by
  * part; the model test of `leasehold/testing` holds them equal.
  *
- * Every request goes the same way: holders whose time is over leave, the request is carried out on a draft (`draft.ts`),
- * and waiters are promoted (`promotion.ts`). How leases end is in `claim-record.ts`.
+ * Renewing a holder concerns that holder alone. Every other request goes the same way: holders whose time is over leave, the
+ * request is carried out on a draft (`draft.ts`), and waiters are promoted (`promotion.ts`). How leases end is in
+ * `claim-record.ts`.
  */
 import {
   absentReason,
@@ -15,12 +16,13 @@ import {
   type ClaimRecord,
   capByMaxHold,
   howEnded,
+  judge,
   type KeyView,
   type Decision,
 } from './claim-record.ts'
-import { overlaps, roomFor } from './conflict.ts'
+import { overlaps } from './conflict.ts'
 import type { Claim, Request, ClaimStatus } from '../contract/driver.ts'
-import { KeyDraft } from './draft.ts'
+import { KeyDraft, revived } from './draft.ts'
 import { applyEvictRule, evictHolder, grant, promote } from './promotion.ts'
 
 export type { RecordChange, KeyView, NotifiedClaim, Decision } from './claim-record.ts'
@@ -28,10 +30,8 @@ export type { RecordChange, KeyView, NotifiedClaim, Decision } from './claim-rec
 /** Carries out one request on a key at the store's time `now`, in whole milliseconds. */
 export function admit(view: KeyView, request: Request, now: number): Decision {
   const draft = new KeyDraft(view, now)
-  draft.settleHolders(request.op === 'renew' ? request.id : undefined)
-  const status = carryOut(draft, request)
   return {
-    status,
+    status: renewAlone(draft, request) ?? settleAndCarryOut(draft, request),
     changes: draft.changes,
     notifications: draft.notifications,
     lastFence: draft.lastFence,
@@ -39,7 +39,8 @@ export function admit(view: KeyView, request: Request, now: number): Decision {
   }
 }
 
-function carryOut(draft: KeyDraft, request: Request): ClaimStatus {
+function settleAndCarryOut(draft: KeyDraft, request: Request): ClaimStatus {
+  draft.settleHolders(request.op === 'renew' ? request.id : undefined)
   switch (request.op) {
     case 'claim':
       return claimPlace(draft, request.claim)
@@ -70,7 +71,7 @@ function claimPlace(draft: KeyDraft, claim: Claim): ClaimStatus {
   draft.subject = newcomer
   const place = applyEvictRule(draft, claim)
   // A conversion that fits beside the other holders is granted at once: its owner ranks before every waiter already.
-  const converts = claim.replaces !== undefined && roomFor(claim, draft.holders) === 'room'
+  const converts = claim.replaces !== undefined && draft.holders.room(claim) === 'room'
   if (place === 'taken' || converts) grant(draft, newcomer)
   promote(draft)
   return draft.settleSubject()
@@ -116,21 +117,34 @@ function refuseConversion(draft: KeyDraft, claim: Claim): ClaimStatus | undefine
     // Conversions rank first: the first other claim ends the search.
     if (waiter.claim.replaces === undefined) break
     if (draft.now >= waiter.expiresAt || waiter.died === true) continue
-    const held = draft.holders.find((holder) => holder.claim.id === waiter.claim.replaces)
+    const held = draft.holders.find(waiter.claim.replaces)
     if (held === undefined || draft.now >= held.expiresAt) continue
     // Each would wait for the other's lease, unless this one fits beside all holders.
     const meet = overlaps(waiter.claim, claim) || overlaps(held.claim, claim)
-    if (meet && roomFor(claim, draft.holders) !== 'room') return { state: 'absent', reason: 'deadlock' }
+    if (meet && draft.holders.room(claim) !== 'room') return { state: 'absent', reason: 'deadlock' }
   }
   return undefined
 }
 
 // ---- renew
 
+/**
+ * Renews a holder whose lease is not over, and touches nothing else: a beat of n shared holders must not cost n times n. Undefined: the
+ * request is no such renewal. Others' ends are found by those that wait for them.
+ */
+function renewAlone(draft: KeyDraft, request: Request): ClaimStatus | undefined {
+  if (request.op !== 'renew') return undefined
+  const stored = draft.view.find(request.id)
+  if (stored?.state !== 'held') return undefined
+  const record = judge(revived(stored), draft.now)
+  return draft.now < record.expiresAt ? renewHolder(draft, stored, record, request) : undefined
+}
+
 function renew(draft: KeyDraft, request: Extract<Request, { op: 'renew' }>): ClaimStatus {
   const record = draft.find(request.id)
   if (record === undefined) return answerAbsent(draft, request.id)
-  if (record.state === 'held') return unlessReplaced(draft, request.id, renewHolder(draft, record, request))
+  // In its grace: `renewAlone` renews every other holder.
+  if (record.state === 'held') return unlessReplaced(draft, request.id, overForOwner(record))
   if (request.fenceFloor !== undefined) draft.lastFence = Math.max(draft.lastFence, request.fenceFloor)
   const renewed = renewedRecord(record, request, draft.now)
   draft.subjectBefore = record
@@ -142,16 +156,18 @@ function renew(draft: KeyDraft, request: Extract<Request, { op: 'renew' }>): Cla
   return draft.settleSubject()
 }
 
-function renewHolder(draft: KeyDraft, record: ClaimRecord, request: Extract<Request, { op: 'renew' }>): ClaimStatus {
-  const { now } = draft
-  if (now >= record.expiresAt) return overForOwner(record)
+function renewHolder(
+  draft: KeyDraft,
+  stored: ClaimRecord,
+  record: ClaimRecord,
+  request: Extract<Request, { op: 'renew' }>,
+): ClaimStatus {
   const fence = Math.max(record.fence, request.fenceFloor ?? 0)
   draft.lastFence = Math.max(draft.lastFence, fence)
   // A holder that was asked to leave keeps its lease and is not given more.
-  const renewed = record.leaving === undefined ? renewedRecord(record, request, now) : copyRecord(record)
+  const renewed = record.leaving === undefined ? renewedRecord(record, request, draft.now) : copyRecord(record)
   renewed.fence = fence
-  draft.replaceHolder(record, renewed)
-  draft.change(record, renewed)
+  draft.change(stored, renewed)
   return draft.claimStatusOf(renewed)
 }
 
@@ -193,8 +209,11 @@ function letGo(draft: KeyDraft, record: ClaimRecord): ClaimStatus {
   return draft.now >= record.expiresAt ? overForOwner(record) : { state: 'absent', reason: 'released' }
 }
 
+const wholeKey = { range: undefined }
+
 function evictFence(draft: KeyDraft, fence: number, reason: string): ClaimStatus {
-  const record = draft.holders.find((holder) => holder.fence === fence)
+  let record: ClaimRecord | undefined
+  for (const holder of draft.holders.overlapping(wholeKey)) if (holder.fence === fence) record = holder
   if (record !== undefined) evictHolder(draft, record, reason)
   promote(draft)
   return record === undefined

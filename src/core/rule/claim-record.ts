@@ -1,3 +1,4 @@
+import type { Crowd } from './holders.ts'
 import type { AbsentReason, Claim, ListedClaim, Runner, Succession, ClaimStatus } from '../contract/driver.ts'
 
 /** A claim as a store keeps it. Times are milliseconds of the store's clock. */
@@ -136,8 +137,10 @@ export interface KeyView {
    */
   readonly fenceFloor: number
   readonly ended: Ended | undefined
-  /** In the order of their grants. */
+  /** In the order of their grants. The rule asks for them only if there is no `crowd`. */
   holders(): readonly ClaimRecord[]
+  /** The holders, where there are so many that a request must not read them all. */
+  readonly crowd?: Crowd | undefined
   /** In the order of `compareRank`. */
   waiters(): Iterable<ClaimRecord>
   find(id: string): ClaimRecord | undefined

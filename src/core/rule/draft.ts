@@ -9,8 +9,15 @@ import {
   type KeyView,
   type NotifiedClaim,
 } from './claim-record.ts'
-import { overlaps } from './conflict.ts'
+import { overlaps, type ClaimShape } from './conflict.ts'
 import type { AbsentReason, ClaimStatus, Succession } from '../contract/driver.ts'
+import { HolderIndex } from './holder-index.ts'
+import { FewHolders, ManyHolders, type Holders } from './holders.ts'
+
+/** No holders. Shared by all drafts, and never changed. */
+const nobody: Holders = new FewHolders([])
+/** A request that meets more holders than this, or grants more claims, finds conflicts by an index. */
+const listMax = 16
 
 /** The work of one request: the view of the key, and what has been decided so far. */
 export class KeyDraft {
@@ -21,7 +28,7 @@ export class KeyDraft {
   lastFence: number
   ended: Ended | undefined
   /** The holders, as decided so far. */
-  holders: readonly ClaimRecord[] = none
+  holders: Holders = nobody
   /** The asking claim, kept out of `changes` until it is settled. */
   subject: ClaimRecord | undefined
   /** The asking claim as stored; undefined if it is new. */
@@ -30,6 +37,8 @@ export class KeyDraft {
   expiredHolders: ClaimRecord[] = none
   /** Waiters this request has removed or promoted. */
   left: ClaimRecord[] = none
+  /** Where something has changed: only there can a waiter be granted that could not be before. */
+  #touched: ClaimShape[] | 'everything' = none
   #dropReason: AbsentReason | undefined
 
   constructor(view: KeyView, now: number) {
@@ -46,13 +55,15 @@ export class KeyDraft {
    * renewed lives on, even if the store saw the process end that held it before.
    */
   settleHolders(renewing: string | undefined): void {
-    const stored = this.view.holders()
-    if (stored.length === 0) return
-    this.holders = stored
+    const { crowd } = this.view
+    const stored = crowd === undefined ? this.view.holders() : [...crowd.due(this.now)]
+    if (crowd !== undefined) this.holders = new ManyHolders(crowd)
+    else if (stored.length === 0) return
+    else this.holders = stored.length > listMax ? new ManyHolders(new HolderIndex(stored)) : new FewHolders(stored)
     for (const holder of stored) {
       const settled = this.#settle(holder, renewing)
-      if (settled === undefined) this.holders = this.holders.filter((each) => each !== holder)
-      else if (settled !== holder) this.replaceHolder(holder, settled)
+      if (settled === undefined) this.holders.remove(holder)
+      else if (settled !== holder) this.holders.replace(holder, settled)
     }
     if (this.expiredHolders.length === 0) return
     // If several ended, remember the one that was granted last, in whatever order the store reads them.
@@ -62,13 +73,14 @@ export class KeyDraft {
 
   /** The holder as it counts now; undefined if its time is over. */
   #settle(holder: ClaimRecord, renewing: string | undefined): ClaimRecord | undefined {
-    const revived = holder.died === true && holder.claim.id === renewing ? { ...holder, died: undefined } : holder
-    const record = judge(revived, this.now)
+    const seen = holder.claim.id === renewing ? revived(holder) : holder
+    const record = judge(seen, this.now)
     if (this.now < record.expiresAt + record.claim.graceMs) {
-      if (record !== revived) this.change(holder, record)
+      if (record !== seen) this.change(holder, record)
       return record
     }
     this.expiredHolders = added(this.expiredHolders, record)
+    this.#touch(record)
     this.change(holder, undefined)
     return undefined
   }
@@ -83,7 +95,8 @@ export class KeyDraft {
 
   /** A claim of this key, unless its time is over: then, if it waits, it is removed. */
   find(id: string): ClaimRecord | undefined {
-    for (const holder of this.holders) if (holder.claim.id === id) return holder
+    const holder = this.holders.find(id)
+    if (holder !== undefined) return holder
     const stored = this.view.find(id)
     if (stored === undefined || stored.state === 'held') return undefined
     const waiter = judge(stored, this.now)
@@ -97,7 +110,8 @@ export class KeyDraft {
 
   /** Whether a claim holds and its lease is not over: in its grace a claim blocks others and protects nothing. */
   holds(id: string): boolean {
-    return this.holders.some((holder) => holder.claim.id === id && this.now < holder.expiresAt)
+    const holder = this.holders.find(id)
+    return holder !== undefined && this.now < holder.expiresAt
   }
 
   /** Whether this request has found the claim to be over. */
@@ -108,6 +122,22 @@ export class KeyDraft {
   #expiredHolder(id: string): ClaimRecord | undefined {
     for (const record of this.expiredHolders) if (record.claim.id === id) return record
     return undefined
+  }
+
+  /**
+   * Whether a waiter may be granted that could not be before: it asks now, or it overlaps a claim that has left or been granted. All
+   * others still wait for what they waited for when the last request ended.
+   */
+  mayMove(waiter: ClaimRecord): boolean {
+    if (this.#touched === 'everything' || waiter === this.subject) return true
+    for (const shape of this.#touched) if (overlaps(shape, waiter.claim)) return true
+    return false
+  }
+
+  #touch({ claim }: ClaimRecord): void {
+    if (this.#touched === 'everything') return
+    const isWhole = claim.range === undefined || this.#touched.length >= listMax
+    this.#touched = isWhole ? 'everything' : added(this.#touched, claim)
   }
 
   // ---- what changes
@@ -122,16 +152,26 @@ export class KeyDraft {
 
   removeWaiter(stored: ClaimRecord): void {
     this.left = added(this.left, stored)
+    this.#touch(stored)
     this.change(stored, undefined)
   }
 
   removeHolder(record: ClaimRecord): void {
-    this.holders = this.holders.length === 1 ? none : this.holders.filter((holder) => holder !== record)
+    this.holders.remove(record)
+    this.#touch(record)
     this.change(record, undefined)
   }
 
-  replaceHolder(record: ClaimRecord, by: ClaimRecord): void {
-    this.holders = this.holders.map((holder) => (holder === record ? by : holder))
+  addHolder(record: ClaimRecord): void {
+    this.#touch(record)
+    // Until there is a holder, all drafts share an empty list.
+    if (this.holders === nobody) this.holders = new FewHolders([record])
+    else {
+      if (this.holders instanceof FewHolders && this.holders.records.length >= listMax) {
+        this.holders = new ManyHolders(new HolderIndex(this.holders.records))
+      }
+      this.holders.add(record)
+    }
   }
 
   /** Ends a waiter for this reason, and notifies its owner; not if it expired, which its owner knows by itself. */
@@ -175,12 +215,11 @@ export class KeyDraft {
 
   /** When the first holder in the way is over, or may be evicted as stale. */
   #againMs(record: ClaimRecord, atMost: number): number {
-    let again = atMost
-    for (const holder of this.holders) {
-      if (!overlaps(holder.claim, record.claim)) continue
-      again = Math.min(again, holder.expiresAt + holder.claim.graceMs - this.now)
-      if (record.claim.evict === 'stale') {
-        again = Math.min(again, holder.lastHeartbeat + (record.claim.staleMs ?? record.claim.ttlMs) - this.now)
+    let again = Math.min(atMost, this.holders.firstEnd(record.claim) - this.now)
+    if (record.claim.evict === 'stale') {
+      const staleMs = record.claim.staleMs ?? record.claim.ttlMs
+      for (const { lastHeartbeat } of this.holders.overlapping(record.claim)) {
+        again = Math.min(again, lastHeartbeat + staleMs - this.now)
       }
     }
     return Math.max(1, again)
@@ -196,6 +235,11 @@ export class KeyDraft {
     const reason = absentReason(ended.how)
     return ended.detail === undefined ? { state: 'absent', reason } : { state: 'absent', reason, detail: ended.detail }
   }
+}
+
+/** The holder for whoever renews it: alive, even if the store saw the process end that held it before. */
+export function revived(holder: ClaimRecord): ClaimRecord {
+  return holder.died === true ? { ...holder, died: undefined } : holder
 }
 
 /** A draft's lists before anything is in them. Never changed: see {@link added}. */

@@ -1,5 +1,7 @@
 import { compareRank, type ClaimRecord, type Ended } from './claim-record.ts'
 import type { KeyView, Decision } from './admission.ts'
+import { HolderIndex } from './holder-index.ts'
+import type { Crowd } from './holders.ts'
 
 /** An empty list, shared and never changed: the first record gets a list of its own. */
 const none: never[] = []
@@ -9,22 +11,32 @@ export interface FenceCounter {
   last: number
 }
 
+/** Up to this many holders are read as a list; of more, only those that a request concerns. */
+const fewMax = 8
+
 /** A key's claims held in memory: the view for stores that read a key whole. */
 export class KeyState implements KeyView {
   /** The store's wall clock in microseconds, set by the store before each request. */
   fenceFloor = 0
   ended: Ended | undefined
-  /** Nearly always none or one, which is then kept without a list. */
-  #holders: ClaimRecord | readonly ClaimRecord[] | undefined
+  /** By id, in the order of their grants. Nearly always none or one, which is then kept without a map. */
+  #holders: ClaimRecord | Map<string, ClaimRecord> | undefined
+  /** The holders as a list, until one changes. */
+  #listed: readonly ClaimRecord[] | undefined
+  /** The same holders, while there are many. */
+  #index: HolderIndex | undefined
   /** In the order of {@link compareRank}. */
   #waiters: ClaimRecord[] = none
   #waitersById: Map<string, ClaimRecord> | undefined
   #lastOrder = 0
 
   readonly #fences: FenceCounter
+  readonly #fewMax: number
 
-  constructor(fences: FenceCounter = { last: 0 }) {
+  /** `few`: up to how many holders are read as a list. */
+  constructor(fences: FenceCounter = { last: 0 }, few = fewMax) {
     this.#fences = fences
+    this.#fewMax = few
   }
 
   get lastFence(): number {
@@ -33,13 +45,23 @@ export class KeyState implements KeyView {
 
   /** No claim holds or waits, and no unclean end is remembered. */
   get idle(): boolean {
-    return this.#holders === undefined && this.#waiters.length === 0 && this.ended === undefined
+    return !this.hasClaims && this.ended === undefined
+  }
+
+  /** Whether a claim holds or waits. */
+  get hasClaims(): boolean {
+    return this.#holders !== undefined || this.#waiters.length > 0
   }
 
   holders(): readonly ClaimRecord[] {
     const holders = this.#holders
     if (holders === undefined) return none
-    return 'claim' in holders ? [holders] : holders
+    if (!(holders instanceof Map)) return [holders]
+    return (this.#listed ??= [...holders.values()])
+  }
+
+  get crowd(): Crowd | undefined {
+    return this.#index
   }
 
   waiters(): readonly ClaimRecord[] {
@@ -47,8 +69,9 @@ export class KeyState implements KeyView {
   }
 
   find(id: string): ClaimRecord | undefined {
-    for (const holder of this.holders()) if (holder.claim.id === id) return holder
-    return this.#waitersById?.get(id)
+    const holders = this.#holders
+    const held = holders instanceof Map ? holders.get(id) : holders?.claim.id === id ? holders : undefined
+    return held ?? this.#waitersById?.get(id)
   }
 
   ahead(record: ClaimRecord): number {
@@ -67,6 +90,7 @@ export class KeyState implements KeyView {
       if (before !== undefined && before.state !== after?.state) this.#remove(before)
       if (after !== undefined) this.put(after)
     }
+    this.#index?.settle()
     if (this.#waiters.length === 0 && this.#holders === undefined) this.#lastOrder = 0
   }
 
@@ -75,10 +99,7 @@ export class KeyState implements KeyView {
     const { id } = record.claim
     this.#lastOrder = Math.max(this.#lastOrder, record.order)
     if (record.state === 'held') {
-      const holders = this.holders()
-      const at = placeOf(id, holders)
-      if (holders.length === 0) this.#holders = record
-      else this.#keep(at < 0 ? [...holders, record] : holders.with(at, record))
+      this.#putHolder(id, record)
       return
     }
     if (this.#waitersById === undefined) {
@@ -90,19 +111,51 @@ export class KeyState implements KeyView {
     this.#waitersById.set(id, record)
   }
 
+  /**
+   * Takes the holder out of a key that has nothing else: a new key state into which that record is put is the same. Undefined:
+   * the key has more, or nothing.
+   */
+  takeOnlyHolder(): ClaimRecord | undefined {
+    const holder = this.#holders
+    if (holder === undefined || holder instanceof Map) return undefined
+    if (this.#waiters.length > 0 || this.ended !== undefined || this.#lastOrder !== holder.order) return undefined
+    this.#holders = undefined
+    this.#lastOrder = 0
+    return holder
+  }
+
   #remove(record: ClaimRecord): void {
     const { id } = record.claim
     if (record.state === 'held') {
-      const holders = this.holders()
-      const at = placeOf(id, holders)
-      if (at >= 0) this.#keep(holders.toSpliced(at, 1))
+      this.#removeHolder(id)
       return
     }
     if (this.#waitersById?.delete(id)) this.#waiters.splice(this.#place(record), 1)
   }
 
-  #keep(holders: readonly ClaimRecord[]): void {
-    this.#holders = holders.length > 1 ? holders : holders[0]
+  #putHolder(id: string, record: ClaimRecord): void {
+    const holders = this.#holders
+    this.#listed = undefined
+    if (holders instanceof Map) {
+      holders.set(id, record)
+      if (this.#index !== undefined) this.#index.put(record)
+      else if (holders.size > this.#fewMax) this.#index = new HolderIndex(holders.values())
+    } else if (holders === undefined || holders.claim.id === id) this.#holders = record
+    else this.#holders = new Map([holders, record].map((each) => [each.claim.id, each]))
+  }
+
+  #removeHolder(id: string): void {
+    const holders = this.#holders
+    this.#listed = undefined
+    if (!(holders instanceof Map)) {
+      if (holders?.claim.id === id) this.#holders = undefined
+      return
+    }
+    if (!holders.delete(id)) return
+    this.#index?.delete(id)
+    // Half of it, so that a key at the boundary does not build its index again and again.
+    if (holders.size < 2 || holders.size <= this.#fewMax / 2) this.#index = undefined
+    if (holders.size < 2) this.#holders = holders.values().next().value
   }
 
   /** The index of a record among the waiters, or where it would be inserted. Its rank never changes while it waits. */
@@ -116,9 +169,4 @@ export class KeyState implements KeyView {
     }
     return low
   }
-}
-
-function placeOf(id: string, records: readonly ClaimRecord[]): number {
-  for (let at = 0; at < records.length; at += 1) if (records[at]?.claim.id === id) return at
-  return -1
 }

@@ -1,8 +1,13 @@
 import { compareRank, copyRecord, type ClaimRecord, capByMaxHold, judge } from './claim-record.ts'
-import { holdsUpEverybody, roomFor, standsInTheWay, overlaps } from './conflict.ts'
+import { holdsUpEverybody, standsInTheWay } from './conflict.ts'
+import { roomAmong, Tallies } from './holders.ts'
 import type { AbsentReason, Succession, Claim } from '../contract/driver.ts'
 import { nextFence } from './fence.ts'
+import { RangeIndex } from './range-index.ts'
 import { added, none, type KeyDraft } from './draft.ts'
+
+/** Up to this many blocked waiters are compared one by one. */
+const comparedMax = 16
 
 /** Walks the queue, the asking claim in its place, and grants what conflicts with no holder and no waiter ahead. */
 export function promote(draft: KeyDraft): void {
@@ -14,7 +19,7 @@ export function promote(draft: KeyDraft): void {
 export function grant(draft: KeyDraft, waiter: ClaimRecord): void {
   const { now } = draft
   const { replaces, maxHoldMs } = waiter.claim
-  const replaced = replaces === undefined ? undefined : draft.holders.find((holder) => holder.claim.id === replaces)
+  const replaced = replaces === undefined ? undefined : draft.holders.find(replaces)
   if (replaced !== undefined) draft.removeHolder(replaced)
   draft.lastFence = nextFence(draft.lastFence, draft.view.fenceFloor)
   const granted = copyRecord(waiter)
@@ -29,7 +34,7 @@ export function grant(draft: KeyDraft, waiter: ClaimRecord): void {
   }
   granted.expiresAt = capByMaxHold(granted.expiresAt, now, maxHoldMs)
   granted.after = successionFor(draft, waiter)
-  draft.holders = draft.holders.length === 0 ? [granted] : [...draft.holders, granted]
+  draft.addHolder(granted)
   if (draft.subject?.claim.id === waiter.claim.id) {
     draft.subject = granted
     return
@@ -50,8 +55,7 @@ function successionFor(draft: KeyDraft, waiter: ClaimRecord): Succession | undef
 /** One walk along the queue. */
 class Walk {
   readonly #draft: KeyDraft
-  /** Waiters passed so far that must go on waiting. */
-  #blocked: ClaimRecord[] = none
+  readonly #blocked = new BlockedWaiters()
   #onceMore = false
 
   constructor(draft: KeyDraft) {
@@ -65,7 +69,7 @@ class Walk {
 
   #walk(): void {
     const draft = this.#draft
-    if (heldAlone(draft)) return
+    if (draft.holders.heldAlone()) return
     const { subject, left } = draft
     let newcomer = subject?.state === 'waiting' ? subject : undefined
     // Before the first walk at most the asking claim has left, and a walk passes no waiter twice.
@@ -90,8 +94,8 @@ class Walk {
     const decision = this.#judgeWaiter(waiter)
     if (decision === 'grant') {
       grant(draft, waiter)
-      this.#onceMore ||= waiter.claim.replaces !== undefined && this.#blocked.length > 0
-      return heldAlone(draft) ? 'stop' : 'go on'
+      this.#onceMore ||= waiter.claim.replaces !== undefined && this.#blocked.count > 0
+      return draft.holders.heldAlone() ? 'stop' : 'go on'
     }
     if (decision !== 'wait') {
       draft.dropWaiter(stored, decision)
@@ -102,7 +106,7 @@ class Walk {
       draft.dropSubject('refused')
       return 'go on'
     }
-    this.#blocked = added(this.#blocked, waiter)
+    this.#blocked.add(waiter)
     // Store the cut: cut anew at every reading, a dead waiter would live until the clock has caught up.
     if (waiter !== stored) draft.change(stored, waiter)
     return holdsUpEverybody(waiter.claim) ? 'stop' : 'go on'
@@ -113,16 +117,59 @@ class Walk {
     if (draft.now >= waiter.expiresAt) return 'expired'
     // A conversion ends with the lease that it was to replace.
     if (waiter.claim.replaces !== undefined && !draft.holds(waiter.claim.replaces)) return 'expired'
-    for (const ahead of this.#blocked) if (standsInTheWay(ahead.claim, waiter.claim)) return 'wait'
-    const room = roomFor(waiter.claim, draft.holders)
+    if (!draft.mayMove(waiter) || this.#blocked.standInTheWayOf(waiter.claim)) return 'wait'
+    const room = draft.holders.room(waiter.claim)
     return room === 'none' ? 'wait' : room === 'mismatch' ? 'mismatch' : 'grant'
   }
 }
 
-/** An exclusive holder of the whole key is the only holder, so looking at the first is enough. */
-function heldAlone(draft: KeyDraft): boolean {
-  const first = draft.holders[0]?.claim
-  return first !== undefined && first.mode === 'exclusive' && first.range === undefined
+/** The waiters that a walk has passed and that must go on waiting. Up to a few are compared one by one, more by an index. */
+class BlockedWaiters {
+  count = 0
+  #few: ClaimRecord[] = none
+  #onRanges: RangeIndex | undefined
+  /** Those that share the whole key: all others of a whole key end the walk. */
+  #readers = 0
+  /** Those on ranges, and of these the ones that nobody may overtake. */
+  #ranged = 0
+  #rangedAndStrict = 0
+
+  add(waiter: ClaimRecord): void {
+    this.count += 1
+    if (this.#onRanges !== undefined) return this.#index(this.#onRanges, waiter)
+    this.#few = added(this.#few, waiter)
+    if (this.count <= comparedMax) return
+    this.#onRanges = new RangeIndex()
+    for (const blocked of this.#few) this.#index(this.#onRanges, blocked)
+  }
+
+  /** Whether one of them holds up a claim behind it: `standsInTheWay`. */
+  standInTheWayOf(claim: Claim): boolean {
+    if (this.#onRanges === undefined) return isHeldUp(claim, this.#few)
+    if (this.#readers > 0 && isStrict(claim)) return true
+    if (claim.range === undefined) return isStrict(claim) ? this.#ranged > 0 : this.#rangedAndStrict > 0
+    return isHeldUp(claim, this.#onRanges.overlapping(claim.range))
+  }
+
+  #index(onRanges: RangeIndex, waiter: ClaimRecord): void {
+    const { range } = waiter.claim
+    if (range === undefined) this.#readers += 1
+    else {
+      this.#ranged += 1
+      if (isStrict(waiter.claim)) this.#rangedAndStrict += 1
+      onRanges.add(waiter, range)
+    }
+  }
+}
+
+function isHeldUp(claim: Claim, blocked: Iterable<ClaimRecord>): boolean {
+  for (const ahead of blocked) if (standsInTheWay(ahead.claim, claim)) return true
+  return false
+}
+
+/** Whether a claim shares with nobody, or with a limited number. */
+function isStrict({ mode, limit }: Claim): boolean {
+  return mode === 'exclusive' || limit !== undefined
 }
 
 /** Applies a claim's evict rule to the holders in its way. `taken`: the claim takes their place, ahead of all waiters. */
@@ -173,7 +220,7 @@ function evictAll(draft: KeyDraft, holders: readonly ClaimRecord[], detail: stri
 function askToLeave(draft: KeyDraft, holder: ClaimRecord): void {
   if (holder.leaving !== undefined || draft.now >= holder.expiresAt) return
   const leaving: ClaimRecord = { ...holder, leaving: 'preempted' }
-  draft.replaceHolder(holder, leaving)
+  draft.holders.replace(holder, leaving)
   draft.change(holder, leaving)
   draft.notify(leaving, draft.claimStatusOf(leaving))
 }
@@ -183,15 +230,17 @@ function askToLeave(draft: KeyDraft, holder: ClaimRecord): void {
  * already, or would not fit even without all of them.
  */
 function makeRoom(draft: KeyDraft, claim: Claim, eligible: (holder: ClaimRecord) => boolean): readonly ClaimRecord[] {
-  const candidates = draft.holders
-    .filter((holder) => holder.claim.id !== claim.replaces && overlaps(holder.claim, claim) && eligible(holder))
+  const inTheWay = [...draft.holders.overlapping(claim)].filter((holder) => holder.claim.id !== claim.replaces)
+  const candidates = inTheWay
+    .filter(eligible)
     .toSorted((first, second) => first.claim.priority - second.claim.priority || first.fence - second.fence)
-  const staying = new Set(draft.holders)
+  const staying = new Tallies()
+  for (const holder of inTheWay) staying.count(holder.claim, 1)
   const leaving: ClaimRecord[] = []
   for (const candidate of candidates) {
-    if (roomFor(claim, staying) === 'room') break
-    staying.delete(candidate)
+    if (roomAmong(claim, staying.all()) === 'room') break
+    staying.count(candidate.claim, -1)
     leaving.push(candidate)
   }
-  return roomFor(claim, staying) === 'room' ? leaving : []
+  return roomAmong(claim, staying.all()) === 'room' ? leaving : []
 }

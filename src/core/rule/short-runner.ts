@@ -13,7 +13,9 @@ type ShortRunner = readonly [
   client: string,
   /** Unchanged if it does not have the usual form; 0: none. */
   metadata: ShortMetadata | Readonly<Record<string, unknown>> | 0,
-  owner?: string,
+  /** 0: none, though something follows. */
+  owner?: string | 0,
+  holds?: readonly string[],
 ]
 
 /** The text of each runner: a client makes all its claims with the same few. */
@@ -30,7 +32,7 @@ export function shortRunner(runner: Runner): string {
 }
 
 function shorten(runner: Runner): string {
-  const { id, incarnation, host, pid, client, owner, metadata } = runner
+  const { id, incarnation, host, pid, client, owner, holds, metadata } = runner
   const short: ShortRunner = [
     id,
     incarnation === id ? 0 : incarnation,
@@ -39,6 +41,7 @@ function shorten(runner: Runner): string {
     client,
     metadata === undefined ? 0 : (shortMetadata(runner, metadata) ?? metadata),
   ]
+  if (holds !== undefined) return JSON.stringify([...short, owner ?? 0, holds])
   return JSON.stringify(owner === undefined ? short : [...short, owner])
 }
 
@@ -47,14 +50,15 @@ export function wholeRunner(short: unknown): Runner {
   if (!Array.isArray(short)) {
     throw new LeaseholdError('INVALID', `The store has a claim whose runner is ${JSON.stringify(short)}.`)
   }
-  const [id, incarnation, host, pid, client, metadata, owner] = short as unknown as ShortRunner
+  const [id, incarnation, host, pid, client, metadata, owner, holds] = short as unknown as ShortRunner
   return {
     id,
     incarnation: incarnation === 0 ? id : incarnation,
     host,
     pid,
     client,
-    ...(owner !== undefined && { owner }),
+    ...(owner !== undefined && owner !== 0 && { owner }),
+    ...(holds !== undefined && { holds }),
     ...(metadata !== 0 && { metadata: isShort(metadata) ? wholeMetadata(metadata, host, pid) : metadata }),
   }
 }

@@ -134,7 +134,7 @@ class Stuck {
   waitsFor({ behind, holdingOwners, permits }: WaitingClaim): readonly WaitEdge[] {
     const stuckOwners = holdingOwners.filter((owner) => this.#standsStill(owner))
     const users = permits?.holdingOwners.filter((owner) => this.#standsStill(owner)) ?? []
-    if (permits !== undefined && users.length >= permits.limit) stuckOwners.push(...users)
+    if (permits !== undefined && users.length >= permits.limit) for (const user of users) stuckOwners.push(user)
     const ownersClaims = [...new Set(stuckOwners)].flatMap((owner) => this.#byOwner.get(owner) ?? [])
     return [...behind.filter((waiting) => this.claims.has(waiting)), ...ownersClaims]
   }

@@ -10,6 +10,11 @@ export interface TimerTask {
 /** How many recent buckets are found by their time. A power of two. */
 const recentMax = 64
 
+/** The longest that tasks are woken in one turn of the event loop. */
+const turnMaxMs = 10
+/** How many tasks are woken before the turn is timed, which costs a little. */
+const tasksUntimed = 128
+
 /**
  * One timer for any number of tasks. Tasks for the same millisecond share a bucket, in the order in which they were set:
  * leases are renewed by the hundred, and only buckets are sorted.
@@ -25,6 +30,8 @@ export class TimerQueue {
   /** The bucket whose tasks are being woken. */
   #waking: TimerBucket | undefined
   #tasks = 0
+  /** Counts the tasks woken, so as to read the clock now and then. */
+  #woken = 0
   #timer: Timer | undefined
   #timerAt = Infinity
   #holds = 0
@@ -141,21 +148,39 @@ export class TimerQueue {
     for (let first = this.#buckets.first; first !== undefined && first.at <= now; first = this.#buckets.first) {
       this.#drop(first)
       this.#waking = first
-      this.#wakeAll(first, now)
+      if (!this.#wakeAll(first, now)) break
     }
     this.#waking = undefined
     this.#disarm()
     this.#arm()
   }
 
-  /** A woken task may remove others that are not woken yet from the bucket. */
-  #wakeAll({ tasks }: TimerBucket, now: number): void {
+  /**
+   * Wakes the tasks of a bucket. If that takes long, those that are left are woken in the next turn of the event loop: false.
+   * A woken task may remove others that are not woken yet from the bucket.
+   */
+  #wakeAll({ at, tasks }: TimerBucket, now: number): boolean {
     for (let slot = 0; slot < tasks.length; slot += 1) {
+      this.#woken += 1
+      if (this.#woken % tasksUntimed === 0 && this.#environment.now() - now > turnMaxMs) {
+        this.#putBack(at, tasks.splice(slot))
+        return false
+      }
       const task = tasks[slot] as TimerTask
       forget(task)
       this.#tasks -= 1
       task.wake(now)
     }
+    return true
+  }
+
+  #putBack(at: number, tasks: TimerTask[]): void {
+    const bucket: TimerBucket = { at, slot: -1, tasks }
+    for (const [slot, task] of tasks.entries()) {
+      task.timerBucket = bucket
+      task.timerSlot = slot
+    }
+    this.#buckets.add(bucket)
   }
 }
 

@@ -37,13 +37,16 @@ export const sessionHeader = 'Leasehold-Session'
 /** An id the caller knows, percent-encoded. In a header, as URLs are written to logs and an id is a secret. */
 export const knownHeader = 'Leasehold-Known'
 
+/** The id of a lease, as callers without our client send it. In a header, for the same reason. */
+export const leaseHeader = 'Leasehold-Id'
+
 /** A digest of what the server says of its store and its limits, in every reply: another digest says that they changed. */
 export const storeHeader = 'Leasehold-Store'
 
 /** What clients and servers must agree on. A change that an older client would misread makes it grow. */
 export const protocolVersion = 1
 
-const { positive, runnerTextBytesMax, ownerBytesMax } = requestBounds
+const { positive, keyBytesMax, runnerTextBytesMax, ownerBytesMax, holdsMax } = requestBounds
 
 /** A range of bytes. */
 export const range: Schema<Range> = object<Range>({ start: integer(), end: integer(positive) })
@@ -58,6 +61,7 @@ export const runner: Schema<Runner> = object<Runner>({
   pid: integer(),
   client: runnerText,
   owner: optional(string(ownerBytesMax, 0)),
+  holds: optional(list(string(keyBytesMax), holdsMax)),
   metadata: optional(metadata),
 })
 
@@ -71,21 +75,24 @@ export interface WireError {
   readonly retryAfterMs?: number | undefined
 }
 
+/** What can go wrong. */
+export const wireErrorCode: Schema<ErrorCode> = choice<ErrorCode>(
+  'TIMEOUT',
+  'ABORTED',
+  'HELD',
+  'LOST',
+  'DEADLOCK',
+  'UNAVAILABLE',
+  'NOT_HELD',
+  'SCOPE_MISMATCH',
+  'UNSUPPORTED',
+  'INVALID',
+  'CLOSED',
+)
+
 /** The inside of every refusal. */
 export const wireError: Schema<WireError> = object<WireError>({
-  code: choice<ErrorCode>(
-    'TIMEOUT',
-    'ABORTED',
-    'HELD',
-    'LOST',
-    'DEADLOCK',
-    'UNAVAILABLE',
-    'NOT_HELD',
-    'SCOPE_MISMATCH',
-    'UNSUPPORTED',
-    'INVALID',
-    'CLOSED',
-  ),
+  code: wireErrorCode,
   message: anyText,
   reason: optional(anyText),
   retryAfterMs: optional(amount),
@@ -173,6 +180,8 @@ export const keyPage: Schema<KeyPage> = object<KeyPage>({
   keys: list(
     object<ListedKey>({
       key: anyText,
+      held: optional(integer()),
+      waiting: optional(integer()),
       claims: list(
         object<ListedClaim>({
           id: listedId,

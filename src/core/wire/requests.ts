@@ -1,6 +1,7 @@
 /** What clients ask of a Leasehold server, described once: the server checks by it, and the OpenAPI document is written from it. */
 import { requestBounds } from '../contract/bounds.ts'
 import type { Claim, EvictRule, Request } from '../contract/driver.ts'
+import { storeKeyFault } from '../contract/scope.ts'
 import { mode, range, runner } from './replies.ts'
 import { choice, flag, list, object, optional, refined, string, variants, integer, type Schema } from './schema.ts'
 
@@ -12,9 +13,11 @@ export const positiveDuration = integer(positive)
 
 const id = string(idBytesMax)
 const key = string(keyBytesMax)
+/** Keys enter a store by claims. Other requests find what is there, and must reach also what got there in another way. */
+const claimedKey = refined(key, storeKeyFault)
 
 const claim: Schema<Claim> = object<Claim>({
-  key,
+  key: claimedKey,
   id,
   mode,
   limit: optional(integer(permits)),

@@ -166,7 +166,7 @@ function judge<Revision>(
     changed ||= verdict.lastFence !== state.lastFence || verdict.ended !== state.ended
     state.apply(verdict)
     statuses.push(verdict.status)
-    notifications.push(...verdict.notifications)
+    for (const notified of verdict.notifications) notifications.push(notified)
   }
   return { state, statuses, notifications, changed }
 }

@@ -21,7 +21,7 @@ import { systemEnvironment, type Environment } from '../../core/time/environment
 import { listedKey, type KeyDocument } from './key-document.ts'
 import { withinLimits } from '../../core/contract/limits.ts'
 import { Lifecycle } from '../kit/lifecycle.ts'
-import { pageLimit } from '../kit/paging.ts'
+import { cutKey, pageLimit } from '../kit/paging.ts'
 
 export type { Loaded, Swap } from './document-swaps.ts'
 export type { KeyDocument } from './key-document.ts'
@@ -109,7 +109,7 @@ class DocumentDriver<Revision> implements LockDriver {
     this.#lifecycle.refuseIfShut()
     const { now, documents, next } = await this.#store.list({ ...query, limit: pageLimit(query) })
     const keys = documents.flatMap(({ key, document }) => listedKey(key, document, query) ?? [])
-    const page = { now, keys: keys.filter(({ claims }) => claims.length > 0) }
+    const page = { now, keys: keys.filter(({ claims }) => claims.length > 0).map((key) => cutKey(key, query)) }
     return next === undefined ? page : { ...page, next }
   }
 

@@ -52,7 +52,7 @@ export async function etcdPage(setup: ListingSetup, query: ListQuery): Promise<K
     })
     return listedKey(key, timed, query)
   }
-  return pageOfRows(documents, { limit, now }, ({ key }) => key, listed)
+  return pageOfRows(documents, { query, now }, ({ key }) => key, listed)
 }
 
 interface Found {

@@ -276,7 +276,7 @@ export class EtcdSend implements DocumentSend<KeyReading> {
 
   /** Kept for claims of this driver, until the answers are known; other drivers are notified by the transaction. */
   notify(notifications: readonly (NotifiedClaim & { readonly key: string })[]): void {
-    this.#notifications.push(...notifications)
+    for (const notified of notifications) this.#notifications.push(notified)
   }
 
   #leftMs(): number {

@@ -178,13 +178,15 @@ class IssuesDriver implements GithubDriver {
         const issue = await issues.of(key, false, deadline)
         if (issue === undefined) return { now: timeAt(context), keys: [] }
         const { thread, dateMs } = await reader.read(issue, key, deadline)
-        return pageOf([key], {}, dateMs, () => listedClaims(thread))
+        return pageOf([key], { key, claims: query.claims, known: query.known }, dateMs, () => ({
+          claims: listedClaims(thread),
+        }))
       }
       const { items, dateMs } = await api.everyComment(reader.sinceMs, deadline)
       const byKey = commentsByKey(await reader.counted(items, deadline))
-      return pageOf([...byKey.keys()].toSorted(), query, dateMs, (each) =>
-        listedClaims(reader.threadOf(byKey.get(each) ?? [], each)),
-      )
+      return pageOf([...byKey.keys()].toSorted(), query, dateMs, (each) => ({
+        claims: listedClaims(reader.threadOf(byKey.get(each) ?? [], each)),
+      }))
     } catch (error) {
       if (key !== undefined && isNotFound(error)) return { now: timeAt(context), keys: [] }
       throw githubError(error)

@@ -11,7 +11,7 @@ export interface ServerAddress {
   readonly token: string | undefined
 }
 
-const tokenForm = /^[\x21-\x7e]{1,512}$/
+const tokenForm = /^[\x21-\x7e]{1,8192}$/
 
 /**
  * Reads `http(s)://[TOKEN@]HOST[:PORT][/PATH]`. Ports are those of any URL: 80 and 443 by default. `tokenDefault` is for a URL

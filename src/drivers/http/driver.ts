@@ -12,7 +12,7 @@ import { Listeners } from '../kit/listeners.ts'
 import { environmentVariable } from '../../core/machine/runtime.ts'
 import { Lifecycle } from '../kit/lifecycle.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
-import { pageLimit } from '../kit/paging.ts'
+import { claimsLimit, pageLimit } from '../kit/paging.ts'
 import { randomIds } from '../../core/machine/random-id.ts'
 import { timerMs } from '../../core/time/duration.ts'
 import { sendTimeoutFor } from '../../core/contract/requests.ts'
@@ -48,6 +48,13 @@ export interface HttpOptions {
    */
   readonly ca?: string | Uint8Array | undefined
   /**
+   * A client certificate for servers that ask for one, and its key, as PEM. Not where `fetch` is used.
+   *
+   * @default none
+   */
+  readonly cert?: string | Uint8Array | undefined
+  readonly key?: string | Uint8Array | undefined
+  /**
    * The `fetch` to call the server with: the binding of a Cloudflare Worker, or one that adds headers.
    *
    * @default connections of our own where there is `node:http`, else the global `fetch`
@@ -61,7 +68,15 @@ export interface HttpOptions {
   readonly answerWithinMs?: number | undefined
 }
 
-const httpNames: OptionNames<HttpOptions> = { url: true, token: true, ca: true, fetch: true, answerWithinMs: true }
+const httpNames: OptionNames<HttpOptions> = {
+  url: true,
+  token: true,
+  ca: true,
+  cert: true,
+  key: true,
+  fetch: true,
+  answerWithinMs: true,
+}
 
 const answerWithinDefaultMs = 5000
 /** The longest timeout, whatever the server says of its store. */
@@ -103,9 +118,9 @@ class HttpDriver implements LockDriver {
   readonly #lifecycle: Lifecycle<DescribedStore>
   #notifications: ServerEventStream | undefined
 
-  constructor({ url, token, ca, fetch, answerWithinMs }: HttpOptions) {
+  constructor({ url, token, ca, cert, key, fetch, answerWithinMs }: HttpOptions) {
     const fromVariable = environmentVariable('LEASEHOLD_TOKEN') || undefined
-    this.#client = new ServerClient(parseServerUrl(url, token, fromVariable), { ca, fetch })
+    this.#client = new ServerClient(parseServerUrl(url, token, fromVariable), { ca, cert, key, fetch })
     this.#lifecycle = new Lifecycle(`The connection to ${this.#client.where}`, () => this.#open())
     this.#answerWithinMs = answerWithinMs === undefined ? undefined : timerMs(answerWithinMs, 'answerWithinMs')
   }
@@ -142,11 +157,12 @@ class HttpDriver implements LockDriver {
     return statuses
   }
 
-  async list({ key, prefix, after, limit, known }: ListQuery): Promise<KeyPage> {
+  async list({ key, prefix, after, limit, claims, known }: ListQuery): Promise<KeyPage> {
     this.#lifecycle.refuseIfShut()
     const query = new URLSearchParams()
     for (const [name, value] of Object.entries({ key, prefix, after })) if (value !== undefined) query.set(name, value)
     if (limit !== undefined) query.set('limit', String(pageLimit({ limit })))
+    if (claims !== undefined) query.set('claims', String(claimsLimit({ claims })))
     const headers = known === undefined || !isPossibleId(known) ? {} : { [knownHeader]: encodeURIComponent(known) }
     const [page] = await this.#ask(`/v1/keys?${query.toString()}`, pageIn, { headers })
     return page

@@ -6,7 +6,7 @@ import { timeLimit } from '../../core/time/bounded.ts'
 import { storeHeader } from '../../core/wire/replies.ts'
 import type { ServerAddress } from './address.ts'
 import { brokeOff, closed, noReply, tooLong, Unsent } from './faults.ts'
-import type { OutgoingCall, RawReply, StreamReader, Transport } from './transport.ts'
+import type { OutgoingCall, RawReply, StreamReader, Transport, TransportOptions } from './transport.ts'
 import { replyBytesMax, streamOpensWithinMs, unusedMaxMs } from './transport-limits.ts'
 
 /** Calls over `node:http` or `node:https`, on connections that are kept open between them. */
@@ -14,7 +14,7 @@ export class NodeTransport implements Transport {
   readonly #module: typeof Http | typeof Https
   readonly #address: ServerAddress
   readonly #where: string
-  readonly #tls: { readonly ca?: string | Buffer }
+  readonly #tls: Readonly<Record<string, string | Buffer>>
   readonly #agent: Http.Agent
   readonly #streams = new Set<Http.ClientRequest>()
   /** Ends the calls under way. */
@@ -25,12 +25,16 @@ export class NodeTransport implements Transport {
     module: typeof Http | typeof Https,
     address: ServerAddress,
     where: string,
-    ca: string | Uint8Array | undefined,
+    tls: Omit<TransportOptions, 'fetch'>,
   ) {
     this.#module = module
     this.#address = address
     this.#where = where
-    this.#tls = ca === undefined ? {} : { ca: typeof ca === 'string' ? ca : Buffer.from(ca) }
+    this.#tls = Object.fromEntries(
+      Object.entries(tls).flatMap(([name, pem]) =>
+        pem === undefined ? [] : [[name, typeof pem === 'string' ? pem : Buffer.from(pem)]],
+      ),
+    )
     const options = { keepAlive: true, noDelay: true, timeout: unusedMaxMs, ...this.#tls }
     this.#agent = new module.Agent(options)
   }

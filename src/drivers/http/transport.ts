@@ -52,17 +52,19 @@ export interface Transport {
 /** Which transport to use, and how. */
 export interface TransportOptions {
   readonly ca?: string | Uint8Array | undefined
+  readonly cert?: string | Uint8Array | undefined
+  readonly key?: string | Uint8Array | undefined
   readonly fetch?: Fetch | undefined
 }
 
 /** Node's own connections where the runtime has them, else `fetch`, which is everywhere. A given `fetch` goes before both. */
-export function transportTo(address: ServerAddress, where: string, { ca, fetch }: TransportOptions): Transport {
+export function transportTo(address: ServerAddress, where: string, { fetch, ...tls }: TransportOptions): Transport {
   const module = fetch === undefined ? ownConnections(address.secure) : undefined
-  if (module !== undefined) return new NodeTransport(module, address, where, ca)
-  if (ca !== undefined) {
-    const message =
-      'The option ca needs connections of Node. With fetch, the runtime decides which certificates it trusts.'
-    throw new LeaseholdError('UNSUPPORTED', `${message} Leave ca out.`)
+  if (module !== undefined) return new NodeTransport(module, address, where, tls)
+  const [option] = Object.entries(tls).flatMap(([name, value]) => (value === undefined ? [] : name))
+  if (option !== undefined) {
+    const message = `The option ${option} needs connections of Node. With fetch, the runtime decides about certificates.`
+    throw new LeaseholdError('UNSUPPORTED', `${message} Leave ${option} out.`)
   }
   return new FetchTransport(fetch ?? ((url, init) => globalThis.fetch(url, init)), address, where)
 }

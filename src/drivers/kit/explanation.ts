@@ -1,3 +1,4 @@
+import { redactedText } from '../../core/contract/redaction.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 
 /** What an error of a store means to a user: a stable reason, and what to do. */
@@ -22,7 +23,10 @@ export function refusedBy(reason: string): Explanation {
   return { reason, advice: 'Nothing was changed.' }
 }
 
-/** The error a user sees: what happened, and what to do. An error of Leasehold itself stays as it is. */
+/**
+ * The error a user sees: what happened, and what to do. A client's message may quote a URL: it is redacted. An error of Leasehold
+ * itself stays as it is.
+ */
 export function explained(
   store: string,
   error: unknown,
@@ -31,5 +35,5 @@ export function explained(
 ): LeaseholdError {
   if (error instanceof LeaseholdError) return error
   const { reason, advice } = explain(error)
-  return new LeaseholdError('UNAVAILABLE', `${store}: ${message}. ${advice}`, { reason, cause })
+  return new LeaseholdError('UNAVAILABLE', `${store}: ${redactedText(message)}. ${advice}`, { reason, cause })
 }

@@ -11,6 +11,7 @@ import type {
   OnGap,
   OnNotification,
   KeyPage,
+  ListedKey,
   ListQuery,
   LockDriver,
   Request,
@@ -26,7 +27,7 @@ import { Listeners } from '../kit/listeners.ts'
 import { oneInThisRealm } from '../../core/machine/runtime.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { version } from '../../core/package-version.ts'
-import { pageOf } from '../kit/paging.ts'
+import { claimsLimit, firstKeys, pageOf } from '../kit/paging.ts'
 
 /** The store's time. `now` must never go back by itself; `wall` is milliseconds since 1970. */
 export interface MemoryClock {
@@ -56,6 +57,8 @@ const memoryNames: OptionNames<MemoryOptions> = { name: true, clock: true }
 const keysKeptAnyway = 1000
 /** A claim that expired this long ago will not be asked for again: its process died, and the name was used once. */
 const abandonedAfterMs = 3_600_000
+/** With more keys than this that time is shorter, by as much as there are more: names that are used once must not fill the memory. */
+const keysKeptLong = 2000
 
 const systemClock: MemoryClock = { now: monotonicMs, wall: () => Date.now() }
 
@@ -89,14 +92,17 @@ export function memory(options: MemoryOptions = {}): LockDriver {
 class MemoryStore {
   readonly listeners = new Listeners()
   readonly #clock: MemoryClock
-  readonly #keys = new Map<string, KeyState>()
+  /** A key that has one holder and nothing else is kept as that record alone: it takes a third of the memory. */
+  readonly #keys = new Map<string, KeyState | ClaimRecord>()
+  /** A key state without claims, to be used again. */
+  #spare: KeyState | undefined
   /** Keys that remember an ending, oldest first. A few of them are forgotten with each request. */
   readonly #remembered = new Set<string>()
   /**
    * Iterates over the keys again and again, two with each request. Absent while there are few: a map with an open iterator keeps every
    * table it has outgrown since the iterator's last step.
    */
-  #round: MapIterator<[string, KeyState]> | undefined
+  #round: MapIterator<[string, KeyState | ClaimRecord]> | undefined
   readonly #madeAt: number
   readonly #fences: FenceCounter
 
@@ -121,13 +127,11 @@ class MemoryStore {
 
   carryOut(request: Request, now: number, floor: number): ClaimStatus {
     const key = keyOf(request)
-    let state = this.#keys.get(key)
-    if (state === undefined) this.#keys.set(key, (state = new KeyState(this.#fences)))
+    const state = this.#read(this.#keys.get(key))
     state.fenceFloor = floor
     const verdict = admit(state, request, now)
     state.apply(verdict)
-    if (state.idle) this.#keys.delete(key)
-    else if (state.ended !== undefined) this.#remembered.add(key)
+    this.#keep(key, state)
     if (this.#remembered.size > 0) this.#forgetSome(now)
     if (this.#keys.size > keysKeptAnyway) this.#forgetAbandoned(now)
     else this.#round = undefined
@@ -137,11 +141,36 @@ class MemoryStore {
     return verdict.status
   }
 
+  #read(kept: KeyState | ClaimRecord | undefined): KeyState {
+    if (kept instanceof KeyState) return kept
+    const state = this.#spare ?? new KeyState(this.#fences)
+    this.#spare = undefined
+    if (kept !== undefined) state.put(kept)
+    return state
+  }
+
+  #keep(key: string, state: KeyState): void {
+    const onlyHolder = state.takeOnlyHolder()
+    if (onlyHolder !== undefined) this.#keys.set(key, onlyHolder)
+    else if (state.idle) this.#keys.delete(key)
+    else {
+      this.#keys.set(key, state)
+      if (state.ended !== undefined) this.#remembered.add(key)
+      return
+    }
+    this.#spare = state
+  }
+
   list(query: ListQuery): KeyPage {
-    const names = query.key === undefined ? [...this.#keys.keys()] : this.#keys.has(query.key) ? [query.key] : []
-    return pageOf(names.toSorted(), query, this.now, (key) => {
-      const state = this.#keys.get(key)
-      return state === undefined ? [] : [...state.holders(), ...state.waiters()].map(listed)
+    const hasClaims = (key: string): boolean => {
+      const kept = this.#keys.get(key)
+      return kept instanceof KeyState ? kept.hasClaims : kept !== undefined
+    }
+    const names = query.key === undefined ? firstKeys(this.#keys.keys(), query, hasClaims) : [query.key]
+    return pageOf(names, query, this.now, (key) => {
+      const kept = this.#keys.get(key)
+      if (kept === undefined) return { claims: [] }
+      return kept instanceof KeyState ? listedClaims(kept, query) : { claims: [listed(kept)] }
     })
   }
 
@@ -152,26 +181,42 @@ class MemoryStore {
       if (checksLeft-- === 0) return
       this.#remembered.delete(key)
       const state = this.#keys.get(key)
-      if (state?.ended === undefined) continue
+      if (!(state instanceof KeyState) || state.ended === undefined) continue
       if (now < state.ended.until) this.#remembered.add(key)
-      else state.ended = undefined
-      if (state.idle) this.#keys.delete(key)
+      else {
+        state.ended = undefined
+        this.#keep(key, state)
+      }
     }
   }
 
   /** Forgets a few keys whose claims are all abandoned. */
   #forgetAbandoned(now: number): void {
+    const afterMs = abandonedAfterMs * Math.min(1, keysKeptLong / this.#keys.size)
     for (let checks = 0; checks < 2; checks += 1) {
       this.#round ??= this.#keys.entries()
       const { value, done } = this.#round.next()
       if (done === true) this.#round = undefined
-      else if (isAbandoned(value[1], now)) this.#keys.delete(value[0])
+      else if (isAbandoned(value[1], now, afterMs)) this.#keys.delete(value[0])
     }
   }
 }
 
-function isAbandoned(state: KeyState, now: number): boolean {
-  const isOver = ({ expiresAt, claim }: ClaimRecord): boolean => now >= expiresAt + claim.graceMs + abandonedAfterMs
+/** The first claims of a key, as many as the query may show, and how many there are. */
+function listedClaims(state: KeyState, query: ListQuery): Omit<ListedKey, 'key'> {
+  const [holders, waiters] = [state.holders(), state.waiters()]
+  const claimsMax = claimsLimit(query)
+  const records = [...holders.slice(0, claimsMax), ...waiters.slice(0, Math.max(0, claimsMax - holders.length))]
+  const isCut = holders.length + waiters.length > records.length
+  const known = query.known === undefined || !isCut ? undefined : state.find(query.known)
+  if (known !== undefined && !records.includes(known)) records.push(known)
+  const claims = records.map(listed)
+  return isCut ? { claims, held: holders.length, waiting: waiters.length } : { claims }
+}
+
+function isAbandoned(state: KeyState | ClaimRecord, now: number, afterMs: number): boolean {
+  const isOver = ({ expiresAt, claim }: ClaimRecord): boolean => now >= expiresAt + claim.graceMs + afterMs
+  if (!(state instanceof KeyState)) return isOver(state)
   return state.holders().every(isOver) && state.waiters().every(isOver) && now >= (state.ended?.until ?? 0)
 }
 

@@ -40,7 +40,7 @@ async function readPage(
   const [page] = (await store.read(pipeline, timeoutMs)) as { documents: StoredKey[]; now: number | Date }[]
   return pageOfRows(
     page?.documents ?? [],
-    { limit, now: Number(page?.now) },
+    { query: { ...query, limit }, now: Number(page?.now) },
     ({ _id: key }) => key,
     (stored) => {
       const { _id: key } = stored

@@ -130,7 +130,11 @@ export class MongodbSend implements DocumentSend<Revision> {
       const byKey = new Map(documents.map(keyed))
       // A damaged document says nothing of the time.
       const written = documents.map(({ writtenAt }) => Number(writtenAt ?? 0)).filter(Number.isFinite)
-      this.#now = timeOf(now, Math.max(0, ...written), startedAt)
+      this.#now = timeOf(
+        now,
+        written.reduce((last, at) => Math.max(last, at), 0),
+        startedAt,
+      )
       const loaded = keys.map((key) => {
         const stored = byKey.get(key)
         return stored === undefined ? nothingStored : loadedFrom(stored)

@@ -1,5 +1,6 @@
 /** The collection of the locks, out of a URL, a client or a database, and what its server can do. */
-import { LeaseholdError } from '../../core/errors.ts'
+import { redactedText } from '../../core/contract/redaction.ts'
+import { LeaseholdError, messageOf } from '../../core/errors.ts'
 import { loadFirst } from '../../core/machine/optional-package.ts'
 import type { MongoClientLike, MongoCollection, MongoDatabase, MongoSource, PipelineStage } from './client.ts'
 import { refuseWeakConcerns, type ReadConcern, writeConcern } from './concerns.ts'
@@ -156,7 +157,9 @@ async function clientFor(url: string, timeoutMs: number): Promise<MongoClientLik
     const unsaid = Object.entries(options).filter(([name]) => !url.toLowerCase().includes(`${name.toLowerCase()}=`))
     return new MongoClient(url, Object.fromEntries(unsaid))
   } catch (error) {
-    throw new LeaseholdError('INVALID', `This is no URL of MongoDB: ${(error as Error).message}.`, { cause: error })
+    throw new LeaseholdError('INVALID', `This is no URL of MongoDB: ${redactedText(messageOf(error))}.`, {
+      cause: error,
+    })
   }
 }
 

@@ -1,5 +1,5 @@
 import type { KeyPage, ListedClaim, ListQuery, Runner } from '../../core/contract/driver.ts'
-import { pageLimit, pageOfRows } from '../kit/paging.ts'
+import { pageOfRows } from '../kit/paging.ts'
 import type { PgRow } from '../postgres/connections.ts'
 import type { Holding, Holdings } from './holdings.ts'
 
@@ -39,7 +39,7 @@ export function advisoryPage(
   }
   return pageOfRows(
     [...claims],
-    { limit: pageLimit(query), now },
+    { query, now },
     ([key]) => key,
     ([key, listed]) => ({ key, claims: listed }),
   )

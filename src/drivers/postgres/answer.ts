@@ -1,5 +1,13 @@
 import { keyOf } from '../../core/contract/requests.ts'
-import type { KeyPage, ListedClaim, ListedKey, Runner, ClaimStatus, Succession } from '../../core/contract/driver.ts'
+import type {
+  KeyPage,
+  ListedClaim,
+  ListedKey,
+  ListQuery,
+  Runner,
+  ClaimStatus,
+  Succession,
+} from '../../core/contract/driver.ts'
 import { pageOfRows } from '../kit/paging.ts'
 import type { StatementBatch } from './batch.ts'
 
@@ -123,20 +131,26 @@ interface ListedRow {
   readonly runner: string
 }
 
+/** A key as the function `page` answers it. */
+interface AnsweredKey {
+  readonly key: string
+  readonly claims: readonly ListedRow[]
+  readonly held?: number
+  readonly waiting?: number
+}
+
 /** The page that the function `page` answered, which was asked for one key more than the page shows. */
-export function readPage(text: string, limit: number): KeyPage {
-  const { now, claims } = JSON.parse(text) as { now: number; claims: readonly ListedRow[] }
-  const keys: { key: string; claims: ListedClaim[] }[] = []
-  for (const row of claims) {
-    if (keys.at(-1)?.key !== row.key) keys.push({ key: row.key, claims: [] })
-    keys.at(-1)?.claims.push(listedClaim(row))
-  }
-  return pageOfRows<ListedKey>(
+export function readPage(text: string, query: ListQuery): KeyPage {
+  const { now, keys, more } = JSON.parse(text) as { now: number; keys: readonly AnsweredKey[]; more: boolean }
+  const page = pageOfRows(
     keys,
-    { limit, now },
+    { query, now },
     ({ key }) => key,
-    (listed) => listed,
+    ({ claims, ...counted }) =>
+      claims.length === 0 ? undefined : ({ ...counted, claims: claims.map(listedClaim) } satisfies ListedKey),
   )
+  const last = keys.at(-1)
+  return more && page.next === undefined && last !== undefined ? { ...page, next: last.key } : page
 }
 
 function listedClaim(row: ListedRow): ListedClaim {

@@ -20,6 +20,7 @@ interface RequestRow {
   readonly runner?: string | undefined
   readonly claim?: ClaimTerms | undefined
   readonly detached?: boolean | undefined
+  readonly beside?: boolean | undefined
 }
 
 /** A batch of requests as one call of one function. */
@@ -56,15 +57,35 @@ function several(asked: readonly Request[], sender: string): StatementBatch {
   const requests = places?.map((place) => asked[place] as Request) ?? asked
   const usualRunner = requests.find((request) => request.op === 'claim')?.claim.runner
   const plain = { claim: 0, renew: 0, release: 0, withdraw: 0, evict: 0 }
-  const rows = requests.map((request, index) => {
+  const renewedKeys = keysOnlyRenewed(requests)
+  const rows = requests.map((request, index): RequestRow => {
     const alone = !sameKey(request, requests[index - 1]) && !sameKey(request, requests[index + 1])
-    const row = requestRow(request, alone, usualRunner)
+    const plainRow = requestRow(request, alone, usualRunner)
+    const row = renewedKeys?.has(plainRow.key) === true ? { ...plainRow, beside: true } : plainRow
     if (row.plain === true) plain[row.op] += 1
     return row
   })
   const runner = usualRunner === undefined ? null : runnerText(usualRunner)
   const counts = [rows.length, plain.claim, plain.renew, plain.release]
   return { sql: sendSql, requests, places, values: [JSON.stringify(rows), runner, sender, ...counts] }
+}
+
+/** The keys of which all requests are plain renewals, of different claims: their holders are renewed by one statement. */
+function keysOnlyRenewed(requests: readonly Request[]): ReadonlySet<string> | undefined {
+  if (!requests.some((request) => request.op === 'renew')) return undefined
+  const idsByKey = new Map<string, Set<string>>()
+  const others = new Set<string>()
+  for (const request of requests) {
+    const key = keyOf(request)
+    if (request.op !== 'renew' || !isPlainRenewal(request)) {
+      others.add(key)
+      continue
+    }
+    const ids = idsByKey.get(key) ?? new Set()
+    if (ids.has(request.id)) others.add(key)
+    idsByKey.set(key, ids.add(request.id))
+  }
+  return new Set([...idsByKey.keys()].filter((key) => !others.has(key)))
 }
 
 /** The call for a single request; undefined: it needs more than the row of its key. */

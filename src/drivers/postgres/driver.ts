@@ -23,7 +23,8 @@ import { Listeners } from '../kit/listeners.ts'
 import { Lifecycle } from '../kit/lifecycle.ts'
 import { checkOptions, withDefaults, type OptionNames } from '../../core/contract/option-names.ts'
 import { timerMs } from '../../core/time/duration.ts'
-import { pageLimit } from '../kit/paging.ts'
+import { claimsLimit, claimsPerPage, pageLimit } from '../kit/paging.ts'
+import { sendByWork } from '../kit/work.ts'
 import { readAnswer, readPage, readPayload, type ChannelNotification } from './answer.ts'
 import { connectionsTo, type Connections, type PostgresSource, type PgValue } from './connections.ts'
 import {
@@ -80,6 +81,8 @@ const poolSizeDefault = 4
 /** No PostgreSQL takes more connections. */
 const poolSizeMax = 262_143
 const sendTimeoutDefaultMs = 5000
+/** The most requests of a statement that need the whole rule, which takes about a millisecond: other statements wait for its keys. */
+const ruleRequestsMax = 32
 /** How often a driver that is in use removes keys that are not, and how many at once. */
 const tidyEveryMs = 600_000
 const keysPerTidying = 10_000
@@ -150,16 +153,18 @@ class PostgresDriver implements LockDriver {
   async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     this.#lifecycle.refuseIfShut()
     if (requests.length === 0) return []
-    return this.#sendBatch(requests, sendTimeoutFor(requests, this.#sendTimeoutMs))
+    const withinMs = sendTimeoutFor(requests, this.#sendTimeoutMs)
+    return sendByWork(requests, ruleRequestsMax, (slice) => this.#sendBatch(slice, withinMs))
   }
 
   async list(query: ListQuery): Promise<KeyPage> {
     this.#lifecycle.refuseIfShut()
-    const limit = pageLimit(query)
-    const sql = 'select leasehold.page($1::text, $2::text, $3::text, $4::integer)::text'
+    const sql =
+      'select leasehold.page($1::text, $2::text, $3::text, $4::integer, $5::integer, $6::integer, $7::text)::text'
     try {
-      const values = [query.key ?? null, query.prefix ?? '', query.after ?? '', limit + 1]
-      return readPage(await this.#call(sql, values), limit)
+      const { key = null, prefix = '', after = '', known = '' } = query
+      const values = [key, prefix, after, pageLimit(query) + 1, claimsLimit(query), claimsPerPage, known]
+      return readPage(await this.#call(sql, values), query)
     } catch (error) {
       throw postgresError(error)
     }

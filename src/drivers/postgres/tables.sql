@@ -34,8 +34,15 @@ create @table@ if not exists leasehold.keys (
   expires_at     bigint,
   runner         text,
   -- What the holder asked beyond the ordinary, in the names of the columns of `claims`.
-  claim          json
+  claim          json,
+  -- Before this time no holder in `claims` is over, its grace included; null: not known.
+  over_from      bigint,
+  -- The latest time at which a holder in `claims` was written: only if the clock is behind it can a lease be stretched.
+  seen_at        bigint
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+-- Columns that an earlier revision lacks.
+alter table leasehold.keys add column if not exists over_from bigint, add column if not exists seen_at bigint;
 
 -- One row: which copy of the data this is, and since when. Always unlogged: whatever may lose answered claims (a crash, a
 -- promotion, the restore of a base backup) then empties it.
@@ -101,3 +108,20 @@ end
 $$;
 create index if not exists claims_held on leasehold.claims (key, fence) where held;
 create index if not exists claims_waiting on leasehold.claims (key, band, arrival) where not held;
+
+-- The kind of a claim, by which claims that overlap a range are found: 0 for a whole key, else 65 less the number of binary
+-- digits of the range's length, so that a search looks no further back than the longest range of that kind; 100 more if the
+-- claim is shared.
+create or replace function leasehold.kind_of(exclusive boolean, range_start bigint, range_end bigint) returns integer
+language sql immutable as $$
+  select case when range_start is null then 0 else position(B'1' in (range_end - range_start)::bit(64)) end
+       + case when exclusive then 0 else 100 end
+$$;
+
+-- Claims by kind, and within it by start or, of a whole key, by limit. Not by `key` but by a text made of it, so that the
+-- planner can confuse neither with the two indexes above. Waiters that hold up everybody are never searched for.
+create index if not exists claims_held_kind on leasehold.claims
+  ((key || '') collate "C", leasehold.kind_of(exclusive, range_start, range_end), coalesce(range_start, share_limit)) where held;
+create index if not exists claims_waiting_kind on leasehold.claims
+  ((key || '') collate "C", leasehold.kind_of(exclusive, range_start, range_end), coalesce(range_start, share_limit))
+  where not held and (range_start is not null or not exclusive);

@@ -44,10 +44,9 @@ export function postgresParameters(
   let parsed: URL
   try {
     parsed = new URL(url)
-  } catch (cause) {
-    throw new LeaseholdError('INVALID', 'The URL of the database cannot be read. Use postgres://user@host:5432/name.', {
-      cause,
-    })
+  } catch {
+    // Without a cause: Node's error repeats the URL, with its password.
+    throw new LeaseholdError('INVALID', 'The URL of the database cannot be read. Use postgres://user@host:5432/name.')
   }
   for (const [name, value] of parsed.searchParams) {
     const own = reads.find((known) => known === name)

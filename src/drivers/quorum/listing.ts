@@ -19,11 +19,11 @@ export function mergedPage(pages: Pages, query: ListQuery, now: number, nodeCoun
   const majority = majorityOf(nodeCount)
   const silent = nodeCount - pages.size
   const copiesByKey = copiesOf(pages)
-  return pageOf([...copiesByKey.keys()].toSorted(), query, now, (key) =>
-    copiesByClaim(copiesByKey.get(key) ?? [], query.known)
+  return pageOf([...copiesByKey.keys()].toSorted(), query, now, (key) => ({
+    claims: copiesByClaim(copiesByKey.get(key) ?? [], query.known)
       .filter((copies) => mayBeAgreed(copies, silent, majority))
       .flatMap((copies) => mergedClaim(copies, now, majority) ?? []),
-  )
+  }))
 }
 
 /** What the nodes list for each key. */
@@ -43,7 +43,7 @@ export function copiesOfKey(pages: Pages, key: string): Copy[][] {
   const copies: Copy[] = []
   for (const [node, page] of pages) {
     const claims = page.keys.find((entry) => entry.key === key)?.claims ?? []
-    copies.push(...claims.map((claim) => ({ node, claim, now: page.now })))
+    for (const claim of claims) copies.push({ node, claim, now: page.now })
   }
   return copiesByClaim(copies, undefined)
 }

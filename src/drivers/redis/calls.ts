@@ -1,10 +1,11 @@
 import { keyOf } from '../../core/contract/requests.ts'
 import type { Request } from '../../core/contract/driver.ts'
+import { slicesByWork } from '../kit/work.ts'
 import { hashTagOf } from './hash-tags.ts'
 import { monotonicMs } from '../../core/machine/machine-clock.ts'
 
-/** The most requests of one call: while a longer script runs, Redis would keep every other client waiting. */
-const requestsPerCallMax = 1000
+/** The most requests of one call that need the whole rule: while a script runs, Redis keeps every other client waiting. */
+const ruleRequestsMax = 64
 
 /** The requests of one call, by their indexes in the batch. */
 export type CallIndexes = readonly number[]
@@ -26,12 +27,12 @@ export function callsOf(
     if (group === undefined) groups.set(name, [index])
     else group.push(index)
   }
-  return [...groups.values()].map((indexes) => slicesOf(indexes))
+  return [...groups.values()].map((indexes) => slicesOf(indexes, requests))
 }
 
 /** Whether the whole batch fits into one call. */
 export function isOneCall(requests: readonly Request[], cluster: boolean): boolean {
-  return requests.length === 1 || (!cluster && requests.length <= requestsPerCallMax)
+  return requests.length === 1 || (!cluster && slicesByWork(requests, ruleRequestsMax).length === 1)
 }
 
 function groupOf(key: string, migrating: MigratingSlots): string {
@@ -39,11 +40,13 @@ function groupOf(key: string, migrating: MigratingSlots): string {
   return migrating.has(tag) ? `${tag} ${key}` : tag
 }
 
-function slicesOf(indexes: CallIndexes): readonly CallIndexes[] {
-  const count = Math.ceil(indexes.length / requestsPerCallMax)
-  return Array.from({ length: count }, (_, slice) =>
-    indexes.slice(slice * requestsPerCallMax, (slice + 1) * requestsPerCallMax),
+function slicesOf(indexes: CallIndexes, requests: readonly Request[]): readonly CallIndexes[] {
+  const slices = slicesByWork(
+    indexes.map((index) => requests[index] as Request),
+    ruleRequestsMax,
   )
+  let from = 0
+  return slices.map(({ length }) => indexes.slice(from, (from += length)))
 }
 
 /** How long a slot counts as being moved after the last sign of it. */

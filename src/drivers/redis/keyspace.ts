@@ -5,6 +5,9 @@ import { hashTagNumberOf, hashTags } from './hash-tags.ts'
  * The names under which everything is stored. For a lock key K whose hash tag is T, all after one prefix:
  *
  * - `{T}k:K` string: the key's record, its holders and its last unclean end
+ * - `{T}h:K` hash: the records of holders, by id, once they are too many for the key's record; with them
+ * - `{T}e:K`, `{T}s:K`, `{T}g:K` sorted sets: their ids by end, by start of lease and by grant, and
+ * - `{T}r:K` sorted set: their ranges
  * - `{T}q:K` sorted set: the ids of waiting claims, by rank
  * - `{T}w:K` hash: the records of waiting claims, by id
  * - `{T}fence` string: the last fence of all keys with this tag

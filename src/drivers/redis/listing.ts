@@ -5,7 +5,7 @@
  */
 import type { KeyPage, ListedClaim, ListedKey, ListQuery } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { pageLimit } from '../kit/paging.ts'
+import { claimsLimit, pageLimit, PageFill } from '../kit/paging.ts'
 import { wholeRunner } from '../../core/rule/short-runner.ts'
 import { isSlotMigrating } from './errors.ts'
 import { hashTagOf } from './hash-tags.ts'
@@ -31,22 +31,31 @@ export interface Lister {
   readonly stepMs: number
 }
 
+/** The most claims that one call of the script reads: Redis does nothing else meanwhile. */
+const claimsPerCall = 1000
+/** Claims of a key that are shown on a page that has enough of them. Their number is shown in any case. */
+const claimsOnFullPage = 1
+
 /** One page of the keys that have claims, or the one key of the query. */
 export async function redisPage(lister: Lister, query: ListQuery): Promise<KeyPage> {
+  const claims = { claims: claimsLimit(query), known: query.known }
   if (query.key !== undefined) {
-    const { now, keys } = await readKeys(lister, [lister.keyspace.record(query.key)])
+    const { now, keys } = await readKeys(lister, [lister.keyspace.record(query.key)], () => claims)
     if (keys.some(({ unreadable }) => unreadable)) throw foreignRecord()
     return { now, keys: shown(keys) }
   }
   const limit = pageLimit(query)
   const scan = await RecordScan.begin(lister, query)
   const page: ListedKey[] = []
+  const fill = new PageFill()
+  // A page cannot end early, since its bookmark holds few names: once it has enough claims, it shows the fewest of a key.
+  const wanted = (): ClaimsWanted => (fill.isFull ? { ...claims, claims: claimsOnFullPage } : claims)
   let now: number | undefined
   // Reads one key more than fits, to know whether there is another page.
   while (page.length <= limit) {
     const names = await scan.next(limit + 1 - page.length)
-    if (names.length === 0) return { now: now ?? (await readKeys(lister, [])).now, keys: page }
-    const batch = await readKeys(lister, names)
+    if (names.length === 0) return { now: now ?? (await readKeys(lister, [], wanted)).now, keys: page }
+    const batch = await readKeys(lister, names, wanted, fill)
     now = batch.now
     // Keys that cannot be read are left out: they must not hide all the others.
     page.push(...shown(batch.keys))
@@ -146,8 +155,15 @@ function parseBookmark(after: string): Bookmark {
   throw new LeaseholdError('INVALID', '`after` is not the `next` of a page of this store.')
 }
 
+/** How many claims of a key to read, and which in any case. */
+interface ClaimsWanted {
+  readonly claims: number
+  readonly known: string | undefined
+}
+
 interface KeysRead {
   readonly now: number
+  /** As many as one call could read: the first ones, or all. */
   readonly keys: readonly KeyRead[]
 }
 
@@ -156,49 +172,74 @@ interface KeyRead extends ListedKey {
 }
 
 function shown(keys: readonly KeyRead[]): readonly ListedKey[] {
-  return keys.filter(({ claims }) => claims.length > 0).map(({ key, claims }) => ({ key, claims }))
+  return keys
+    .filter(({ claims }) => claims.length > 0)
+    .map(({ key, claims, held = 0, waiting = 0 }) =>
+      held + waiting > claims.length ? { key, claims, held, waiting } : { key, claims },
+    )
 }
 
-/** Reads the keys of these records in one call; on a cluster, in one call a hash tag. */
-async function readKeys(lister: Lister, names: readonly string[]): Promise<KeysRead> {
+/** Reads the keys of these records in as few calls as may be; on a cluster, in one call a hash tag or more. */
+async function readKeys(
+  lister: Lister,
+  names: readonly string[],
+  wanted: () => ClaimsWanted,
+  fill = new PageFill(),
+): Promise<KeysRead> {
   const { transport, keyspace } = lister
-  const groups = transport.cluster && names.length > 0 ? byHashTag(names, keyspace) : [names]
+  if (names.length === 0) return readCall(lister, names, wanted())
+  const groups = transport.cluster ? byHashTag(names, keyspace) : [names]
   let now = 0
   const found = new Map<string, KeyRead>()
   for (const group of groups) {
-    const part = await readGroup(lister, group)
-    now = part.now
-    for (const [index, name] of group.entries()) found.set(name, part.keys[index] as KeyRead)
+    for (let from = 0; from < group.length;) {
+      const part = await readGroup(lister, group.slice(from), wanted())
+      now = part.now
+      for (const [index, read] of part.keys.entries()) {
+        found.set(group[from + index] as string, read)
+        fill.add(read)
+      }
+      from += part.keys.length
+    }
   }
   return { now, keys: names.map((name) => found.get(name) as KeyRead) }
 }
 
 /** Reads keys of one hash tag: one by one, if their slot is being moved to another node. */
-async function readGroup(lister: Lister, names: readonly string[]): Promise<KeysRead> {
+async function readGroup(lister: Lister, names: readonly string[], wanted: ClaimsWanted): Promise<KeysRead> {
   try {
-    return await readCall(lister, names)
+    return await readCall(lister, names, wanted)
   } catch (error) {
     if (!isSlotMigrating(error)) throw error
-    const parts = await Promise.all(names.map((name) => readCall(lister, [name])))
-    return { now: Math.max(...parts.map(({ now }) => now)), keys: parts.flatMap(({ keys }) => keys) }
+    return readCall(lister, names.slice(0, 1), wanted)
   }
 }
 
-async function readCall({ transport, keyspace, clock, stepMs }: Lister, names: readonly string[]): Promise<KeysRead> {
-  const values = [String(keyspace.tagEnd), '', clock === undefined ? '' : String(clock()), '0']
-  const answer = (await runScript(transport, listScript, names, values, stepMs)) as [string, ...(string[][] | string)[]]
-  const [time, ...answers] = answer
-  const keys = answers.map((claims, index) => {
-    const key = keyspace.keyOf(names[index] as string)
-    if (typeof claims === 'string') return { key, claims: [], unreadable: true }
+type KeyAnswer = readonly [held: number, waiting: number, claims: readonly (readonly string[])[]] | string
+
+async function readCall(lister: Lister, names: readonly string[], wanted: ClaimsWanted): Promise<KeysRead> {
+  const { transport, keyspace, clock, stepMs } = lister
+  const call = [String(keyspace.tagEnd), '', clock === undefined ? '' : String(clock()), '0']
+  const values = [...call, String(wanted.claims), String(claimsPerCall), wanted.known ?? '']
+  const [time, ...answers] = (await runScript(transport, listScript, names, values, stepMs)) as [string, ...KeyAnswer[]]
+  const keys: KeyRead[] = []
+  for (const [index, answer] of answers.entries()) {
+    if (answer === 'unread') break
+    keys.push(keyRead(keyspace.keyOf(names[index] as string), answer))
+  }
+  return { now: Number(time), keys }
+}
+
+function keyRead(key: string, answer: KeyAnswer): KeyRead {
+  if (typeof answer !== 'string') {
+    const [held, waiting, claims] = answer
     try {
-      return { key, claims: claims.map((texts) => listedClaim(texts)), unreadable: false }
+      return { key, claims: claims.map((texts) => listedClaim(texts)), held, waiting, unreadable: false }
     } catch {
       // The runner is not JSON, or not a runner of Leasehold.
-      return { key, claims: [], unreadable: true }
     }
-  })
-  return { now: Number(time), keys }
+  }
+  return { key, claims: [], unreadable: true }
 }
 
 function byHashTag(names: readonly string[], keyspace: RedisKeyspace): readonly (readonly string[])[] {

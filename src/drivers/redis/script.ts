@@ -8,6 +8,7 @@ import contended from './lua/contended.lua.generated.ts'
 import dataAge from './lua/data-age.lua.generated.ts'
 import draft from './lua/draft.lua.generated.ts'
 import fence from './lua/fence.lua.generated.ts'
+import holders from './lua/holders.lua.generated.ts'
 import keyState from './lua/key-state.lua.generated.ts'
 import list from './lua/list.lua.generated.ts'
 import notifications from './lua/notifications.lua.generated.ts'
@@ -17,6 +18,7 @@ import quick from './lua/quick.lua.generated.ts'
 import solo from './lua/solo.lua.generated.ts'
 import soloCall from './lua/solo-call.lua.generated.ts'
 import soloRest from './lua/solo-rest.lua.generated.ts'
+import spilled from './lua/spilled.lua.generated.ts'
 import { isUnknownScript } from './errors.ts'
 import type { RedisTransport } from './transport.ts'
 import { LeaseholdError } from '../../core/errors.ts'
@@ -40,6 +42,8 @@ const theRule = [
   plain,
   conflict,
   keyState,
+  spilled,
+  holders,
   draft,
   promotion,
   admission,
@@ -76,7 +80,7 @@ function requestScripts(where: string): Scripts {
 /** Reads since when Redis has kept the data. */
 export const dataAgeScript = script(dataAge)
 
-/** Reads keys whole. */
+/** Reads keys and the first of their claims. */
 export const listScript = script(call, shared, claimRecord, plain, list)
 
 function script(...parts: readonly string[]): Script {

@@ -2,6 +2,7 @@ import type { ClaimRecord } from '../../core/rule/claim-record.ts'
 import type { Claim, Succession } from '../../core/contract/driver.ts'
 import { shortRunner } from '../../core/rule/short-runner.ts'
 import { takesWholeKey } from '../kit/plain-claim.ts'
+import { crowdValues, endsAt } from './crowd-shape.ts'
 import { readClaim, readSuccession, successionText, termsText } from './claim-text.ts'
 import type { SqliteRow, SqliteValue } from './database.ts'
 
@@ -134,6 +135,7 @@ export function newHolderValues(row: ClaimRow, turn: number): SqliteValue[] {
     row.succession === undefined ? null : successionText(row.succession),
     shortRunner(row.claim.runner),
     termsText(row.claim, row.ttlMs, row.detached),
+    ...crowdValues(row.claim, row.expiresAt),
   ]
 }
 
@@ -154,6 +156,7 @@ export function holderValues(row: ClaimRow): SqliteValue[] {
     row.leaving ?? null,
     row.succession === undefined ? null : successionText(row.succession),
     termsText(row.claim, row.ttlMs, row.detached),
+    endsAt(row.claim, row.expiresAt),
   ]
 }
 

@@ -43,7 +43,7 @@ export interface SqliteConnection {
 }
 
 /** The part of the environment that opening a file needs. */
-type OpeningEnvironment = Pick<SqliteEnvironment, 'fileSystemType' | 'binding' | 'boot' | 'clock'>
+type OpeningEnvironment = Pick<SqliteEnvironment, 'fileSystemType' | 'binding' | 'boot' | 'clock' | 'fewHoldersMax'>
 
 /**
  * Opens the file, and first makes it a lock file if it is new, or one of this format if it is older. Throws what SQLite
@@ -82,7 +82,7 @@ export function openConnection(
     const found = identify(file)
     if (found === undefined || !isSameFile(identity, found)) throw replacedFile(file)
     settleBirth(database, found, environment, refuseIfInUse)
-    const statements = prepareStatements(database)
+    const statements = prepareStatements(database, environment.fewHoldersMax)
     const log = identify(logOf(file))
     const logIndex = identify(logIndexOf(file))
     // Deleted, but still open in this process: SQLite has joined an earlier connection there, and other processes would not.

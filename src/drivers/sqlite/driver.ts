@@ -21,6 +21,8 @@ import type {
 import { fullSupport } from '../../core/contract/supports.ts'
 import { withinLimits } from '../../core/contract/limits.ts'
 import { Listeners } from '../kit/listeners.ts'
+import { sendByWork } from '../kit/work.ts'
+import { inNextTurn } from '../../core/time/event-loop.ts'
 import { Lifecycle } from '../kit/lifecycle.ts'
 import { Inbox, removeDeadInboxes } from './inbox.ts'
 import { InboxNotifier } from './inbox-notifier.ts'
@@ -41,12 +43,20 @@ import { sqlitePage } from './listing.ts'
 import { RowObserver } from './row-observer.ts'
 import { retryWhileBusy } from './busy-retry.ts'
 import { lostWithFile, refuseIfInUse } from './replaced-file.ts'
-import { takeShortcut } from './shortcut.ts'
+import { renewOwnHolder, takeShortcut } from './shortcut.ts'
 import { selfIdentityIn, type SelfIdentity } from './self-identity.ts'
 import { defaultFile } from '../../core/machine/directories.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { timerMs } from '../../core/time/duration.ts'
-import { inboxDirectory, createInboxDirectory, logIndexOf, logOf, realFile } from './store-file.ts'
+import {
+  inboxDirectory,
+  createInboxDirectory,
+  logIndexOf,
+  logOf,
+  realFile,
+  refusePlantedLink,
+  refuseStrangeInboxes,
+} from './store-file.ts'
 import { forOthers, systemSqliteEnvironment, type SqliteEnvironment } from './sqlite-environment.ts'
 
 export type { SqliteClock, SqliteEnvironment } from './sqlite-environment.ts'
@@ -91,6 +101,8 @@ const sqliteNames: OptionNames<SqliteOptions> = {
 }
 
 const busyTimeoutDefaultMs = 5000
+/** The most requests of a transaction that need the whole rule: the event loop and the file's other users wait for it. */
+const ruleRequestsMax = 64
 /** The file is compared with the one that was opened at most this often. */
 const identityEveryMs = 50
 /** Rows that no request will touch again are removed this often. */
@@ -144,7 +156,7 @@ class SqliteDriver implements LockDriver {
     const environment = { ...systemSqliteEnvironment(), ...options.environment }
     this.#environment = options.forOthers === true ? forOthers(environment) : environment
     this.#self = selfIdentityIn(this.#environment)
-    this.#notifier = new InboxNotifier(inboxDirectory(this.#file))
+    this.#notifier = this.#newNotifier()
     this.#lifecycle = new Lifecycle(
       () => `The lock file ${this.#file}`,
       () => this.#connect(),
@@ -165,7 +177,17 @@ class SqliteDriver implements LockDriver {
     return withinLimits(this.supports, requests, (valid) => this.#sendValid(valid))
   }
 
-  async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+  #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    let isFirst = true
+    return sendByWork(requests, ruleRequestsMax, async (slice) => {
+      // Between two transactions, this process and others have their turn.
+      if (!isFirst) await new Promise<void>(inNextTurn)
+      isFirst = false
+      return this.#sendSlice(slice)
+    })
+  }
+
+  async #sendSlice(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     const connection = await this.#connected()
     const { result, notifications } = await this.#retryWhileBusy(() => this.#transact(connection, requests))
     this.#keepTrack(requests, result)
@@ -232,9 +254,10 @@ class SqliteDriver implements LockDriver {
     const checkFileSystem = this.#options.networkFileSystem !== true
     // A symbolic link may lead elsewhere by now.
     this.#file = realFile(this.#named)
-    this.#notifier = new InboxNotifier(inboxDirectory(this.#file))
+    this.#notifier = this.#newNotifier()
     const connection = await this.#retryWhileBusy(() => {
       this.#lifecycle.refuseIfShut()
+      refusePlantedLink(this.#named)
       return openConnection(this.#file, environment, checkFileSystem, () => refuseIfInUse(this.#file, this.#self))
     })
     if (this.#lifecycle.isShut) connection.database.close()
@@ -247,6 +270,11 @@ class SqliteDriver implements LockDriver {
     if (this.#hasConnected) this.#listeners.gap()
     this.#hasConnected = true
     return connection
+  }
+
+  #newNotifier(): InboxNotifier {
+    const file = this.#file
+    return new InboxNotifier(inboxDirectory(file), () => refuseStrangeInboxes(file))
   }
 
   #disconnect(): void {
@@ -336,12 +364,14 @@ class SqliteDriver implements LockDriver {
 
   #carryOut(connection: SqliteConnection, requests: readonly Request[]): TransactionOutcome<ClaimStatus[]> {
     const [only] = requests
-    const byTheRule = (writer: TransactionWriter): ClaimStatus[] => requests.map((request) => writer.carryOut(request))
-    if (only === undefined || requests.length > 1) return inTransaction(connection, this.#self, byTheRule)
+    const { statements } = connection
+    const carryOutAll = (writer: TransactionWriter): ClaimStatus[] =>
+      requests.map((request) => renewOwnHolder(statements, writer, request) ?? writer.carryOut(request))
+    if (only === undefined || requests.length > 1) return inTransaction(connection, this.#self, carryOutAll)
     // A request alone in its batch, as most are, may need only a statement or two.
     return inTransaction(connection, this.#self, (writer) => {
-      const status = takeShortcut(connection.statements, writer, only)
-      return status === undefined ? byTheRule(writer) : [status]
+      const status = takeShortcut(statements, writer, only)
+      return status === undefined ? carryOutAll(writer) : [status]
     })
   }
 

@@ -1,4 +1,4 @@
-import { closeSync, constants, fstat, openSync, writeSync } from 'node:fs'
+import { closeSync, constants, fstat, fstatSync, openSync, writeSync } from 'node:fs'
 import path from 'node:path'
 import { parseStamp } from '../../core/machine/liveness.ts'
 import { writeInboxLine } from './inbox.ts'
@@ -10,11 +10,14 @@ const writersMax = 32
 /** Writes notifications to the inboxes of other drivers. Never fails: a claim that is not reached renews in time. */
 export class InboxNotifier {
   readonly #directory: string
+  readonly #refuseStrangers: () => void
   /** By the stamp of the inbox's owner, the one used last at the end. */
   readonly #writers = new Map<string, InboxWriter>()
 
-  constructor(directory: string) {
+  /** `refuseStrangers` throws if others than the users of the lock file have made the directory. */
+  constructor(directory: string, refuseStrangers: () => void = () => {}) {
     this.#directory = directory
+    this.#refuseStrangers = refuseStrangers
   }
 
   /** Resolves when the inboxes have been written to. */
@@ -55,10 +58,16 @@ export class InboxNotifier {
     this.#writers.delete(stamp)
     // The stamp comes out of the database: as a file name it must not lead out of the directory.
     if (kept === undefined && parseStamp(stamp) === undefined) return undefined
-    const writer = kept ?? new InboxWriter(path.join(this.#directory, stamp))
+    const writer = kept ?? this.#open(stamp)
     this.#writers.set(stamp, writer)
     if (this.#writers.size > writersMax) this.#dropOldest()
     return writer
+  }
+
+  /** The directory may have been deleted and made again by somebody else since the store was opened. */
+  #open(stamp: string): InboxWriter {
+    this.#refuseStrangers()
+    return new InboxWriter(path.join(this.#directory, stamp))
   }
 
   #dropOldest(): void {
@@ -81,8 +90,14 @@ export class InboxWriter {
 
   /** Throws where there is no such inbox. */
   constructor(file: string) {
-    // A symbolic link would lead to a file that is no inbox. Windows has no such flag.
-    this.#descriptor = openSync(file, constants.O_WRONLY | constants.O_APPEND | (constants.O_NOFOLLOW ?? 0))
+    // A symbolic link would lead to a file that is no inbox, and opening a pipe would block. Windows has neither flag.
+    const carefully = (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)
+    this.#descriptor = openSync(file, constants.O_WRONLY | constants.O_APPEND | carefully)
+    const stats = fstatSync(this.#descriptor)
+    // A second name would be that of a file which is no inbox.
+    if (stats.isFile() && stats.nlink <= 1) return
+    closeSync(this.#descriptor)
+    throw new Error(`${file} is no inbox`)
   }
 
   /**

@@ -1,5 +1,7 @@
 import type { KeyView } from '../../core/rule/admission.ts'
 import type { ClaimRecord, Ended } from '../../core/rule/claim-record.ts'
+import type { Crowd } from '../../core/rule/holders.ts'
+import { SqliteCrowd } from './crowd.ts'
 import { bandOf, decodeRow, type ClaimRow } from './claim-row.ts'
 import type { SqliteRow } from './database.ts'
 import type { RowObserver } from './row-observer.ts'
@@ -7,7 +9,7 @@ import type { Statements } from './statements.ts'
 
 /** What the file has of a key, read by one statement. */
 export interface KeySummary {
-  /** 0, 1, or 2 for several. */
+  /** How many hold, at most one more than a list may have. */
   readonly holders: number
   readonly awaited: boolean
   readonly remembered: boolean
@@ -58,6 +60,11 @@ export class SqliteKeyView implements KeyView {
     return this.#observer.fenceFloor
   }
 
+  get crowd(): Crowd | undefined {
+    if (this.#summary.holders <= this.#statements.fewHoldersMax) return undefined
+    return SqliteCrowd.of(this.#key, this.#statements, this.#observer, (row) => this.#see(row, 'held'))
+  }
+
   holders(): readonly ClaimRecord[] {
     this.#holders ??= this.#readHolders().map((row) => this.#see(row, 'held'))
     return this.#holders
@@ -82,10 +89,19 @@ export class SqliteKeyView implements KeyView {
   }
 
   find(id: string): ClaimRecord | undefined {
-    const holder = this.holders().find(({ claim }) => claim.id === id)
+    const holder = this.#findHolder(id)
     if (holder !== undefined || !this.#summary.awaited) return holder
     const row = this.#statements.waiterOf.get(this.#key, id)
     return row === undefined ? undefined : this.#see(row, 'waiting')
+  }
+
+  /** Reads no other holder, unless all have been read, or there is one at most. */
+  #findHolder(id: string): ClaimRecord | undefined {
+    if (this.#holders !== undefined || this.#summary.holders < 2) {
+      return this.holders().find(({ claim }) => claim.id === id)
+    }
+    const row = this.#statements.holderById.get(this.#key, id)
+    return row === undefined ? undefined : this.#see(row, 'held')
   }
 
   ahead(record: ClaimRecord): number {

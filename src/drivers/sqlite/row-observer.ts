@@ -29,7 +29,7 @@ export class RowObserver {
   }
 
   /** Whether the row's times were written by a clock that is not ours. */
-  isForeign(row: ClaimRow): boolean {
+  isForeign(row: Pick<ClaimRow, 'stamp'>): boolean {
     return row.stamp !== this.#self.name && parseStamp(row.stamp)?.boot !== this.#self.stamp.boot
   }
 

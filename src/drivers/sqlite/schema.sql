@@ -1,4 +1,4 @@
--- The tables of a Leasehold lock file, format 5. Run once, in the transaction that also marks the file as ours.
+-- The tables of a Leasehold lock file, format 6. Run once, in the transaction that also marks the file as ours.
 -- Times are whole milliseconds of the monotonic clock of the boot named first in `stamp`; they mean nothing elsewhere.
 -- `stamp` is BOOT_NAMESPACE_PID_STARTED_SERIAL of the driver that last claimed or renewed, and the name of its inbox.
 -- `runner` is JSON in the short form of core/rule/short-runner.ts. `terms` is what the claim asks for beyond a plain
@@ -27,8 +27,45 @@ create table held (
   succession     text,
   runner         text    not null,
   terms          text,
+  -- The rest is null for an exclusive holder of a whole key, which is alone: it is for finding some of many holders.
+  -- The mode and limit, and whether on a range: see `shapeOf` in crowd.ts.
+  shape          text,
+  -- `expires_at` and the grace.
+  ends_at        integer,
+  -- The logarithm of the range's length, and where it starts: see core/rule/range-index.ts.
+  range_class    integer,
+  range_start    integer,
   primary key (key, id)
 ) without rowid;
+
+create index held_by_end on held (key, ends_at) where shape is not null;
+create index held_by_start on held (key, expires_at - ttl_ms) where shape is not null;
+create index held_by_stamp on held (key, stamp) where shape is not null;
+create index held_by_range on held (key, range_class, range_start) where shape is not null;
+
+-- How many hold a key by each shape, so that they need not be counted.
+create table crowds (
+  key     text    not null,
+  shape   text    not null,
+  holders integer not null,
+  primary key (key, shape)
+) without rowid;
+
+create trigger count_in after insert on held when new.shape is not null begin
+  insert into crowds values (new.key, new.shape, 1)
+    on conflict (key, shape) do update set holders = holders + 1;
+end;
+
+create trigger count_out after delete on held when old.shape is not null begin
+  update crowds set holders = holders - 1 where key = old.key and shape = old.shape;
+  delete from crowds where key = old.key and shape = old.shape and holders <= 0;
+end;
+
+-- A hand-over to a plain claim makes the row of a lone shared holder an exclusive one.
+create trigger count_over after update of shape on held when old.shape is not null and new.shape is null begin
+  update crowds set holders = holders - 1 where key = old.key and shape = old.shape;
+  delete from crowds where key = old.key and shape = old.shape and holders <= 0;
+end;
 
 create table waiting (
   key            text    not null,

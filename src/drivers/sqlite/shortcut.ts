@@ -3,6 +3,7 @@ import type { Claim, Request, ClaimStatus } from '../../core/contract/driver.ts'
 import { nextFence } from '../../core/rule/fence.ts'
 import { shortRunner } from '../../core/rule/short-runner.ts'
 import { termsText } from './claim-text.ts'
+import { crowdValues } from './crowd-shape.ts'
 import type { TransactionWriter } from './transaction-writer.ts'
 import type { Statements } from './statements.ts'
 
@@ -26,6 +27,21 @@ export function takeShortcut(
   return undefined
 }
 
+/**
+ * Renews a holder by one statement. Undefined: nothing was written, and the rule must decide. A renewal concerns one holder, so this
+ * serves in any batch, whatever its other requests are.
+ */
+export function renewOwnHolder(
+  statements: Statements,
+  { self, observer }: TransactionWriter,
+  request: Request,
+): ClaimStatus | undefined {
+  if (request.op !== 'renew' || request.fenceFloor !== undefined || request.detached !== undefined) return undefined
+  const { key, id, ttlMs } = request
+  const row = statements.renewOwnHolder.get(key, id, self.name, observer.now, ttlMs)
+  return row === undefined ? undefined : held(row['fence'] as number, ttlMs)
+}
+
 function claimIdleKey(
   statements: Statements,
   { self, observer }: TransactionWriter,
@@ -45,6 +61,7 @@ function claimIdleKey(
     shortRunner(claim.runner),
     termsText(claim, claim.ttlMs, detached),
     observer.fenceFloor,
+    ...crowdValues(claim, expiresAt),
   )
   return row === undefined ? undefined : held(row['fence'] as number, expiresAt - now)
 }

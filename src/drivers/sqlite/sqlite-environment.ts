@@ -42,6 +42,8 @@ export interface SqliteEnvironment {
   /** The type of the file system, as of statfs(2). */
   fileSystemType(file: string): number
   readonly watch: WatchFile
+  /** Up to this many holders of a key are read as a list, more are searched. Absent: 8. For tests of the search. */
+  readonly fewHoldersMax?: number | undefined
   /** Absent: the first at hand. */
   readonly binding?: SqliteBinding | undefined
 }

@@ -1,7 +1,9 @@
+import { fewHoldersMax } from './crowd-shape.ts'
 import type { SqlCommand, Database, SqlQuery } from './database.ts'
 
 const holderColumns = `key, id, turn, fence, stamp, ttl_ms, detached, entered_at, acquired_at, last_heartbeat,
   renewal_count, expires_at, died, leaving, succession, runner, terms`
+const newHolderColumns = `${holderColumns}, shape, ends_at, range_class, range_start`
 const waiterColumns = `key, id, band, arrival, stamp, ttl_ms, detached, entered_at, last_heartbeat, renewal_count,
   expires_at, plain, runner, terms`
 
@@ -10,7 +12,9 @@ export interface Statements {
   readonly begin: SqlCommand
   readonly commit: SqlCommand
   readonly beginReading: SqlCommand
-  /** The counters, how many hold the key (2: several), and what else is stored of it: all there is to know of an idle one. */
+  /** Up to this many holders of a key are read as a list. */
+  readonly fewHoldersMax: number
+  /** The counters, how many hold the key (at most one more than a list may have), and what else is stored of it: all there is to know of an idle one. */
   readonly summary: SqlQuery
   readonly setCounters: SqlCommand
   /** Grants a claim if nothing at all is stored of its key, with a fence that is at least the floor. */
@@ -21,8 +25,29 @@ export interface Statements {
   readonly nextInLine: SqlQuery
   /** Puts a waiter in the place of a holder, if that is this driver's and not over. */
   readonly takePlace: SqlQuery
+  /** Renews a holder of this driver's that has not expired, if its ttl stays and neither a longest hold nor an eviction limits it. */
+  readonly renewOwnHolder: SqlQuery
   readonly holderOf: SqlQuery
+  readonly holderById: SqlQuery
   readonly holdersOf: SqlQuery
+  /** A few holders, for listings. */
+  readonly firstHoldersOf: SqlQuery
+  /** How many hold a key, and how many wait for it. */
+  readonly countsOf: SqlQuery
+  /** How many hold a key by each shape. */
+  readonly talliesOf: SqlQuery
+  readonly holdersOverBy: SqlQuery
+  readonly holdersStartedAfter: SqlQuery
+  /** Holders in the order of their ends, a page at a time. */
+  readonly holdersByEnd: SqlQuery
+  /** The next stamp among the holders, in order. */
+  readonly holderStampAfter: SqlQuery
+  /** Holders of a driver that do not outlive its process. */
+  readonly holdersOfStamp: SqlQuery
+  readonly wholeKeyHolders: SqlQuery
+  readonly rangeClassAfter: SqlQuery
+  /** Holders whose range is of a class and starts between two places. */
+  readonly holdersInWindow: SqlQuery
   readonly insertHolder: SqlCommand
   readonly updateHolder: SqlCommand
   readonly deleteHolder: SqlCommand
@@ -48,25 +73,27 @@ export interface Statements {
   readonly expiredKeys: SqlQuery
 }
 
-export function prepareStatements(database: Database): Statements {
+export function prepareStatements(database: Database, few = fewHoldersMax): Statements {
   const query = (sql: string) => database.query(sql)
   const command = (sql: string) => database.command(sql)
   return {
     begin: command('begin immediate'),
     commit: command('commit'),
     beginReading: command('begin'),
+    fewHoldersMax: few,
 
     summary: query(`
       select fence, sequence,
-        (select count(*) from (select 1 from held where key = ?1 limit 2)) as holders,
+        (select count(*) from (select 1 from held where key = ?1 limit ${few + 1})) as holders,
         exists (select 1 from waiting where key = ?1) as awaited,
         exists (select 1 from endings where key = ?1) as remembered
       from tally`),
     setCounters: command("update held set fence = ?, turn = ?, stamp = ? where key = x'' and id = ''"),
 
     claimIdleKey: query(`
-      insert into held (${holderColumns})
-      select ?1, ?2, sequence + 1, max(fence + 1, ?10), ?3, ?4, ?5, ?6, ?6, ?6, 0, ?7, 0, null, null, ?8, ?9 from tally
+      insert into held (${newHolderColumns})
+      select ?1, ?2, sequence + 1, max(fence + 1, ?10), ?3, ?4, ?5, ?6, ?6, ?6, 0, ?7, 0, null, null, ?8, ?9,
+        ?11, ?12, ?13, ?14 from tally
       where fence < ${Number.MAX_SAFE_INTEGER}
         and not exists (select 1 from held where key = ?1)
         and not exists (select 1 from waiting where key = ?1)
@@ -91,17 +118,54 @@ export function prepareStatements(database: Database): Statements {
       set (id, stamp, ttl_ms, detached, entered_at, last_heartbeat, renewal_count, expires_at, runner, terms) = (
           select id, stamp, ttl_ms, detached, entered_at, last_heartbeat, renewal_count, expires_at, runner, terms
           from waiting where waiting.key = held.key and waiting.id = ?5),
-        fence = ?6, turn = ?7, acquired_at = ?4, died = 0, leaving = null, succession = null
+        fence = ?6, turn = ?7, acquired_at = ?4, died = 0, leaving = null, succession = null,
+        shape = null, ends_at = null, range_class = null, range_start = null
       where key = ?1 and id = ?2 and stamp = ?3 and expires_at > ?4
+      returning fence`),
+
+    // More than its ttl left: a clock was set back, and the rule shortens the lease. `ends_at` keeps its distance: the grace.
+    renewOwnHolder: query(`
+      update held
+      set last_heartbeat = ?4, renewal_count = renewal_count + 1, expires_at = ?4 + ?5,
+        ends_at = ends_at - expires_at + ?4 + ?5
+      where key = ?1 and id = ?2 and stamp = ?3 and expires_at > ?4 and expires_at - ?4 <= ttl_ms and ttl_ms = ?5
+        and died = 0 and leaving is null and succession is null
+        and (terms is null or instr(terms, '"maxHoldMs"') = 0)
       returning fence`),
 
     // Most keys have one holder, and a single row is cheaper to read than a list of one.
     holderOf: query(`select ${holderColumns} from held where key = ?`),
+    holderById: query(`select ${holderColumns} from held where key = ? and id = ?`),
+    // In no order: to find the first turns, all holders would have to be read.
+    firstHoldersOf: query(`select ${holderColumns} from held where key = ? limit ?`),
+    countsOf: query(`
+      select coalesce((select sum(holders) from crowds where key = ?1), (select count(*) from held where key = ?1)) as held,
+        (select count(*) from waiting where key = ?1) as waiting`),
     holdersOf: query(`select ${holderColumns} from held where key = ? order by turn`),
-    insertHolder: command(`insert into held (${holderColumns}) values (${marks(17)})`),
+    // The planner has no statistics, and would read all holders of the key by another index.
+    talliesOf: query('select shape, holders from crowds where key = ?'),
+    holdersOverBy: query(
+      `select ${holderColumns} from held indexed by held_by_end where key = ? and shape is not null and ends_at <= ?`,
+    ),
+    holdersStartedAfter: query(`
+      select ${holderColumns} from held indexed by held_by_start where key = ? and shape is not null and expires_at - ttl_ms > ?`),
+    holdersByEnd: query(`
+      select ${holderColumns} from held indexed by held_by_end where key = ? and shape is not null order by ends_at limit ? offset ?`),
+    holderStampAfter: query(`
+      select min(stamp) as stamp from held indexed by held_by_stamp where key = ? and shape is not null and stamp > ?`),
+    holdersOfStamp: query(`
+      select ${holderColumns} from held indexed by held_by_stamp where key = ? and shape is not null and stamp = ? and detached = 0`),
+    wholeKeyHolders: query(`
+      select ${holderColumns} from held indexed by held_by_range where key = ? and shape is not null and range_class is null`),
+    rangeClassAfter: query(`
+      select min(range_class) as class from held indexed by held_by_range where key = ? and shape is not null and range_class > ?`),
+    holdersInWindow: query(`
+      select ${holderColumns} from held indexed by held_by_range
+      where key = ? and shape is not null and range_class = ? and range_start > ? and range_start < ?`),
+    insertHolder: command(`insert into held (${newHolderColumns}) values (${marks(21)})`),
     updateHolder: command(`
       update held set fence = ?3, stamp = ?4, ttl_ms = ?5, detached = ?6, acquired_at = ?7, last_heartbeat = ?8,
-        renewal_count = ?9, expires_at = ?10, died = ?11, leaving = ?12, succession = ?13, terms = ?14
+        renewal_count = ?9, expires_at = ?10, died = ?11, leaving = ?12, succession = ?13, terms = ?14, ends_at = ?15
       where key = ?1 and id = ?2`),
     deleteHolder: command('delete from held where key = ? and id = ?'),
 

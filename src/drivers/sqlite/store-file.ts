@@ -23,7 +23,7 @@ import { makeDirectory } from '../../core/machine/directories.ts'
 export const applicationId = 0x4c734864
 
 /** The format of the tables. Files of any other format are refused. */
-export const fileFormatVersion = 5
+export const fileFormatVersion = 6
 
 /** File systems on which locks between machines, or shared memory, cannot be relied upon. */
 const networkFileSystems = new Map([
@@ -56,6 +56,24 @@ export function realFile(file: string): string {
     const directory = path.dirname(file)
     return directory === file ? file : path.join(realFile(directory), path.basename(file))
   }
+}
+
+/**
+ * Throws UNAVAILABLE with reason `foreign` if the name is a symbolic link that another user made in a directory to which everybody may
+ * write: it could lead us to make any empty file of ours a lock file. Linux does not follow such links, but it does not see us resolve them.
+ */
+export function refusePlantedLink(file: string): void {
+  const user = process.geteuid?.()
+  const link = lstatSync(file, { throwIfNoEntry: false })
+  if (user === undefined || link?.isSymbolicLink() !== true) return
+  const directory = statSync(path.dirname(file))
+  if ((directory.mode & 0o002) === 0 || [user, 0, directory.uid].includes(link.uid)) return
+  throw new LeaseholdError(
+    'UNAVAILABLE',
+    `${file} is a symbolic link of another user, in a directory to which everybody may write. Choose a lock file in a ` +
+      'directory to which only you can write.',
+    { reason: 'foreign' },
+  )
 }
 
 /** What {@link createStoreFile} puts behind the name of a file, and random letters behind that. */

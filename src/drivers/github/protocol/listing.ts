@@ -17,7 +17,7 @@ export function listedClaims(thread: Thread): ListedClaim[] {
 /** When the head of the queue was granted: by its comment, else when the last claim before it ended. */
 export function heldSince({ claims }: Thread, head: ThreadClaim): number {
   const ends = claims.flatMap(({ comment, end }) => (comment < head.comment && end !== undefined ? [end.at] : []))
-  return head.record?.heldSince ?? Math.max(head.createdAt, ...ends)
+  return head.record?.heldSince ?? ends.reduce((last, end) => Math.max(last, end), head.createdAt)
 }
 
 /** The comments of many issues by key: for each key, those of the lowest issue that has a claim of it. */

@@ -1,3 +1,4 @@
+import { requestBounds } from '../../../core/contract/bounds.ts'
 import type { Claim, Runner } from '../../../core/contract/driver.ts'
 import { objectOf, textOf, wholeNumberOf } from './comment-text.ts'
 
@@ -21,12 +22,13 @@ export function publishedRunner(
   workerId: string | undefined,
 ): PublishedRunner {
   const showsProcess = publish.has('pid')
-  const { host, pid, owner } = runner
+  const { host, pid, owner, holds } = runner
   const metadata = otherMetadata(runner)
   const more = {
     ...(showsProcess && { incarnation: runner.incarnation, pid }),
     ...(publish.has('host') && { host }),
-    ...(publish.has('owner') && owner !== undefined && { owner }),
+    // Deadlock detection follows owners by the locks that they hold.
+    ...(publish.has('owner') && owner !== undefined && { owner, ...(holds !== undefined && { holds }) }),
     ...(publish.has('metadata') && metadata !== undefined && { metadata }),
   }
   return {
@@ -48,6 +50,7 @@ export function publishedRunnerIn(lock: Readonly<Record<string, unknown>>, own: 
 export function runnerOf({ worker, node, more = {} }: PublishedRunner, task: unknown): Runner {
   const metadata = { ...objectOf(more['metadata']), ...(task !== undefined && { taskInfo: task }) }
   const owner = textOf(more['owner'])
+  const holds = textsOf(more['holds'])
   return {
     id: worker,
     incarnation: textOf(more['incarnation']) ?? worker,
@@ -55,8 +58,15 @@ export function runnerOf({ worker, node, more = {} }: PublishedRunner, task: unk
     pid: wholeNumberOf(more['pid']) ?? 0,
     client: node,
     ...(owner !== undefined && { owner }),
+    ...(holds.length > 0 && { holds }),
     ...(Object.keys(metadata).length > 0 && { metadata }),
   }
+}
+
+/** The texts of a list, as many as a claim may name. */
+function textsOf(value: unknown): readonly string[] {
+  if (!Array.isArray(value)) return []
+  return value.slice(0, requestBounds.holdsMax).flatMap((text) => textOf(text) ?? [])
 }
 
 /** Removes the pid from the end of a generated runner id. */

@@ -59,7 +59,7 @@ export function verdictOn(read: IssueReading, own: KnownClaim, settleMs: number)
     state: 'behind',
     claim,
     ahead: Math.max(0, alive.length - 1),
-    againMs: waits.length === 0 ? 0 : Math.min(...waits),
+    againMs: waits.length === 0 ? 0 : waits.reduce((first, wait) => Math.min(first, wait)),
     unrenewed,
     cleanup: open.length === 0,
   }

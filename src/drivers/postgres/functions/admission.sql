@@ -69,7 +69,8 @@ begin
   -- Each would wait for the other's lease, unless this one fits beside all holders.
   if leasehold.room_for(c) <> 'room' and exists (
     select from leasehold.claims w join leasehold.claims h on h.key = w.key and h.id = w.replaces and h.held
-     where w.key = c.key and not w.held and w.replaces is not null
+     -- Conversions rank first: see the bands of `claim_place`.
+     where w.key = c.key and not w.held and w.band <= 2000 and w.replaces is not null
        and draft.now_ms < w.expires_at and draft.now_ms < h.expires_at
        and (leasehold.overlaps(w, c) or leasehold.overlaps(h, c))
   ) then return 'deadlock'; end if;
@@ -77,7 +78,45 @@ begin
 end
 $$;
 
--- Renews a claim, held or waiting.
+-- renewHolder: renews a holder whose lease is not over, and touches no other claim. Leaves the status null if there is none.
+create or replace function leasehold.renew_holder(draft leasehold.draft, for_ms bigint, fence_floor bigint,
+                                                  outlives boolean) returns leasehold.draft
+language plpgsql as $$
+declare
+  c leasehold.claims;
+begin
+  select * into c from leasehold.claims f where f.id = draft.subject_id and f.key = draft.key and f.held;
+  if c.id is null or draft.now_ms >= c.expires_at then return draft; end if;
+  if c.expires_at - draft.now_ms > c.ttl_ms then
+    -- judge: the clock was set back.
+    c.acquired_at := least(c.acquired_at, draft.now_ms);
+    c.last_heartbeat := least(c.last_heartbeat, draft.now_ms);
+    c.expires_at := least(draft.now_ms + c.ttl_ms, c.acquired_at + c.max_hold_ms);
+    if draft.now_ms >= c.expires_at then return draft; end if;
+  end if;
+  c.fence := greatest(c.fence, fence_floor);
+  draft.last_fence := greatest(draft.last_fence, c.fence);
+  -- A holder that was asked to leave keeps its lease and is not given more.
+  if c.leaving is null then
+    c.ttl_ms := for_ms;
+    c.detached := coalesce(outlives, c.detached);
+    c.last_heartbeat := draft.now_ms;
+    c.renewal_count := c.renewal_count + 1;
+    c.expires_at := least(draft.now_ms + for_ms, c.acquired_at + c.max_hold_ms);
+  end if;
+  update leasehold.claims
+     set fence = c.fence, channel = draft.channel, ttl_ms = c.ttl_ms, detached = c.detached, acquired_at = c.acquired_at,
+         last_heartbeat = c.last_heartbeat, renewal_count = c.renewal_count, expires_at = c.expires_at
+   where key = c.key and id = c.id;
+  -- A shorter ttl may end it sooner. What is not known stays so.
+  if c.expires_at + c.grace_ms < draft.over_from then draft.over_from := c.expires_at + c.grace_ms; end if;
+  draft.seen_at := greatest(draft.seen_at, draft.now_ms);
+  draft.status := leasehold.claim_status_of(draft, c);
+  return draft;
+end
+$$;
+
+-- Renews a waiter, or answers for a claim that is absent or over.
 create or replace function leasehold.renew(draft leasehold.draft, for_ms bigint, fence_floor bigint,
                                            outlives boolean) returns leasehold.draft
 language plpgsql as $$
@@ -93,26 +132,17 @@ begin
     draft.status := leasehold.absent_status(leasehold.how_ended(c));
     return draft;
   end if;
-  if c.held then c.fence := greatest(c.fence, fence_floor); end if;
-  draft.last_fence := greatest(draft.last_fence, c.fence, fence_floor);
-  -- A holder that was asked to leave keeps its lease and is not given more.
-  if c.leaving is null then
-    c.ttl_ms := for_ms;
-    c.detached := coalesce(outlives, c.detached);
-    c.last_heartbeat := draft.now_ms;
-    c.renewal_count := c.renewal_count + 1;
-    c.expires_at := draft.now_ms + for_ms;
-    if c.held then c.expires_at := least(c.expires_at, c.acquired_at + c.max_hold_ms); end if;
-  end if;
+  draft.last_fence := greatest(draft.last_fence, fence_floor);
+  c.ttl_ms := for_ms;
+  c.detached := coalesce(outlives, c.detached);
+  c.last_heartbeat := draft.now_ms;
+  c.renewal_count := c.renewal_count + 1;
+  c.expires_at := draft.now_ms + for_ms;
   c.channel := draft.channel;
   update leasehold.claims
-     set fence = c.fence, channel = c.channel, ttl_ms = c.ttl_ms, detached = c.detached,
-         last_heartbeat = c.last_heartbeat, renewal_count = c.renewal_count, expires_at = c.expires_at
+     set channel = c.channel, ttl_ms = c.ttl_ms, detached = c.detached, last_heartbeat = c.last_heartbeat,
+         renewal_count = c.renewal_count, expires_at = c.expires_at
    where key = c.key and id = c.id;
-  if c.held then
-    draft.status := leasehold.claim_status_of(draft, c);
-    return leasehold.unless_replaced(draft);
-  end if;
   if c.replaces is not null and not leasehold.holds(draft, c.replaces) then
     delete from leasehold.claims where key = c.key and id = c.id;
     draft.drop_reason := 'expired';
@@ -224,10 +254,20 @@ begin
   draft.last_fence := k.last_fence;
   draft.ended := case when draft.now_ms < (k.ended ->> 'until')::bigint then k.ended end;
   draft.notifications := notifications;
-  draft := leasehold.settle_holders(draft);
+  if k.id is null then
+    draft.over_from := k.over_from;
+    draft.seen_at := k.seen_at;
+  end if;
+  if request.op = 'renew' then
+    draft := leasehold.renew_holder(draft, request.ttl_ms, request.fence, request.detached);
+  end if;
+  if draft.status is null then draft := leasehold.settle_holders(draft); end if;
   case request.op
     when 'claim' then draft := leasehold.claim_place(draft, request);
-    when 'renew' then draft := leasehold.renew(draft, request.ttl_ms, request.fence, request.detached);
+    when 'renew' then
+      if draft.status is null then
+        draft := leasehold.renew(draft, request.ttl_ms, request.fence, request.detached);
+      end if;
     when 'release' then draft := leasehold.release(draft);
     when 'withdraw' then draft := leasehold.withdraw(draft);
     when 'evict' then draft := leasehold.evict_fence(draft, request.fence, request.reason);
@@ -239,10 +279,11 @@ begin
   occupied := exists (select from leasehold.claims c where c.key = request.key and c.held)
            or exists (select from leasehold.claims c where c.key = request.key and not c.held);
   if k.id is not null or occupied <> k.crowded or draft.last_fence <> k.last_fence
-     or draft.ended is distinct from k.ended or not leasehold.sees_all() then
+     or draft.ended is distinct from k.ended or draft.over_from is distinct from k.over_from
+     or draft.seen_at is distinct from k.seen_at or not leasehold.sees_all() then
     update leasehold.keys f
        set last_fence = draft.last_fence, ended = draft.ended, crowded = occupied, id = null, channel = null,
-           entered_at = null, runner = null, claim = null
+           entered_at = null, runner = null, claim = null, over_from = draft.over_from, seen_at = draft.seen_at
      where f.key = request.key;
   end if;
 end

@@ -8,21 +8,131 @@ language sql immutable as $$
       or (claim.range_start < other_claim.range_end and other_claim.range_start < claim.range_end)
 $$;
 
+-- The kinds of the holders of a key, each found by one step in the index.
+create or replace function leasehold.held_kinds(of_key text) returns integer[] language plpgsql stable as $$
+declare
+  kinds integer[] := '{}';
+  kind integer := -1;
+begin
+  loop
+    select leasehold.kind_of(h.exclusive, h.range_start, h.range_end) into kind from leasehold.claims h
+     where (h.key || '') collate "C" = of_key and h.held
+       and leasehold.kind_of(h.exclusive, h.range_start, h.range_end) > kind
+     order by leasehold.kind_of(h.exclusive, h.range_start, h.range_end) limit 1;
+    exit when kind is null;
+    kinds := array_append(kinds, kind);
+  end loop;
+  return kinds;
+end
+$$;
+
+-- The same for the waiters that do not hold up everybody.
+create or replace function leasehold.waiting_kinds(of_key text) returns integer[] language plpgsql stable as $$
+declare
+  kinds integer[] := '{}';
+  kind integer := -1;
+begin
+  loop
+    select leasehold.kind_of(w.exclusive, w.range_start, w.range_end) into kind from leasehold.claims w
+     where (w.key || '') collate "C" = of_key and not w.held and (w.range_start is not null or not w.exclusive)
+       and leasehold.kind_of(w.exclusive, w.range_start, w.range_end) > kind
+     order by leasehold.kind_of(w.exclusive, w.range_start, w.range_end) limit 1;
+    exit when kind is null;
+    kinds := array_append(kinds, kind);
+  end loop;
+  return kinds;
+end
+$$;
+
+-- Where the ranges of a kind start at the earliest that reach beyond this start.
+create or replace function leasehold.earliest(range_start bigint, kind integer) returns bigint language sql immutable as $$
+  select range_start - (1::bigint << (65 - kind % 100))
+$$;
+
 -- Whether a claim can join the holders, leaving some of them out: room, none, or mismatch (they share by another limit).
 create or replace function leasehold.room_for(claim leasehold.claims, without text[] default '{}') returns text
 language plpgsql as $$
 declare
-  sharing bigint;
-  excluded boolean;
-  mismatched boolean;
+  kinds integer[] := leasehold.held_kinds(claim.key);
+  kind integer;
+  sharing bigint := 0;
+  more bigint;
+  mismatched boolean := false;
+  other_limit boolean;
 begin
-  select count(*), bool_or(h.exclusive or claim.exclusive),
-         bool_or(h.share_limit is distinct from claim.share_limit)
-    into sharing, excluded, mismatched
-    from leasehold.claims h
-   where h.key = claim.key and h.held and h.id is distinct from claim.replaces and h.id <> all (without)
-     and leasehold.overlaps(h, claim);
-  if excluded then return 'none'; end if;
+  foreach kind in array kinds loop
+    -- Holders that share beside a claim that shares are counted below.
+    continue when kind >= 100 and not claim.exclusive;
+    if claim.range_start is null or kind in (0, 100) then
+      if exists (
+        select from leasehold.claims h
+         where (h.key || '') collate "C" = claim.key and h.held
+           and leasehold.kind_of(h.exclusive, h.range_start, h.range_end) = kind
+           and h.id is distinct from claim.replaces and h.id <> all (without)
+      ) then return 'none'; end if;
+    elsif exists (
+      select from leasehold.claims h
+       where (h.key || '') collate "C" = claim.key and h.held
+         and leasehold.kind_of(h.exclusive, h.range_start, h.range_end) = kind
+         and coalesce(h.range_start, h.share_limit) > leasehold.earliest(claim.range_start, kind)
+         and coalesce(h.range_start, h.share_limit) < claim.range_end
+         and h.range_end > claim.range_start
+         and h.id is distinct from claim.replaces and h.id <> all (without)
+    ) then return 'none'; end if;
+  end loop;
+  if claim.exclusive then return 'room'; end if;
+  foreach kind in array kinds loop
+    continue when kind < 100;
+    if kind = 100 then
+      -- By the index: limits below, limits above, and no limit.
+      other_limit := exists (
+        select from leasehold.claims h
+         where (h.key || '') collate "C" = claim.key and h.held
+           and leasehold.kind_of(h.exclusive, h.range_start, h.range_end) = 100
+           and coalesce(h.range_start, h.share_limit) < coalesce(claim.share_limit, 9223372036854775807)
+           and h.id is distinct from claim.replaces and h.id <> all (without)
+      ) or claim.share_limit is not null and (exists (
+        select from leasehold.claims h
+         where (h.key || '') collate "C" = claim.key and h.held
+           and leasehold.kind_of(h.exclusive, h.range_start, h.range_end) = 100
+           and coalesce(h.range_start, h.share_limit) > claim.share_limit
+           and h.id is distinct from claim.replaces and h.id <> all (without)
+      ) or exists (
+        select from leasehold.claims h
+         where (h.key || '') collate "C" = claim.key and h.held
+           and leasehold.kind_of(h.exclusive, h.range_start, h.range_end) = 100
+           and coalesce(h.range_start, h.share_limit) is null
+           and h.id is distinct from claim.replaces and h.id <> all (without)
+      ));
+      more := 0;
+      if claim.share_limit is not null then
+        -- Counted no further than the limit.
+        select count(*) into more from (
+          select from leasehold.claims h
+           where (h.key || '') collate "C" = claim.key and h.held
+             and leasehold.kind_of(h.exclusive, h.range_start, h.range_end) = 100
+             and h.id is distinct from claim.replaces and h.id <> all (without)
+           limit claim.share_limit) counted;
+      end if;
+    elsif claim.range_start is null then
+      select count(*), bool_or(h.share_limit is distinct from claim.share_limit) into more, other_limit
+        from leasehold.claims h
+       where (h.key || '') collate "C" = claim.key and h.held
+         and leasehold.kind_of(h.exclusive, h.range_start, h.range_end) = kind
+         and h.id is distinct from claim.replaces and h.id <> all (without);
+    else
+      select count(*), bool_or(h.share_limit is distinct from claim.share_limit) into more, other_limit
+        from leasehold.claims h
+       where (h.key || '') collate "C" = claim.key and h.held
+         and leasehold.kind_of(h.exclusive, h.range_start, h.range_end) = kind
+         and coalesce(h.range_start, h.share_limit) > leasehold.earliest(claim.range_start, kind)
+         and coalesce(h.range_start, h.share_limit) < claim.range_end
+         and h.range_end > claim.range_start
+         and h.id is distinct from claim.replaces and h.id <> all (without);
+    end if;
+    mismatched := mismatched or coalesce(other_limit, false);
+    sharing := sharing + more;
+  end loop;
   if mismatched then return 'mismatch'; end if;
   if sharing >= claim.share_limit then return 'none'; end if;
   return 'room';

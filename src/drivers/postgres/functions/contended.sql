@@ -58,7 +58,10 @@ declare
   ahead bigint;
 begin
   select k.crowded, k.expires_at + coalesce((k.claim ->> 'grace_ms')::bigint, 0),
-         (select count(*) from leasehold.claims w where w.key = of_key and not w.held and w.band <= 5000 /* PLAIN_BAND */)
+         -- As claim_status_of counts, up to a thousand.
+         (select count(*) from (
+            select from leasehold.claims w
+             where w.key = of_key and not w.held and w.band <= 5000 /* PLAIN_BAND */ limit 1000) first_waiters)
     into was_crowded, free_at, ahead from leasehold.keys k
    where k.key = of_key and k.id <> of_id and (k.ended ->> 'id') is distinct from of_id
      and (k.claim ->> 'exclusive') is null and (k.claim ->> 'range_start') is null

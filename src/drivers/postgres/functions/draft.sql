@@ -28,8 +28,10 @@ begin
     return jsonb_strip_nulls(jsonb_build_object('state', 'held', 'fence', c.fence, 'ttlMs', left_ms, 'leaving', c.leaving))
         || case when c.after is null then '{}'::jsonb else jsonb_build_object('after', c.after) end;
   end if;
-  select count(*) into ahead from leasehold.claims w
-   where w.key = c.key and not w.held and (w.band, w.arrival) < (c.band, c.arrival);
+  -- To count is the only step whose cost grows with the queue: past a thousand, a thousand is answer enough.
+  select count(*) into ahead from (
+    select from leasehold.claims w
+     where w.key = c.key and not w.held and (w.band, w.arrival) < (c.band, c.arrival) limit 1000) first_waiters;
   if ahead = 0 then
     -- againMs: when the first holder in the way is over, or may be evicted as stale.
     select least(left_ms, min(h.expires_at + h.grace_ms - draft.now_ms),
@@ -62,16 +64,22 @@ begin
 end
 $$;
 
--- Ends holders whose time is over, and cuts leases that a clock that was set back has stretched.
+-- Ends holders whose time is over, and cuts leases that a clock that was set back has stretched. Reads the holders only if
+-- the clock has reached `over_from` or is behind `seen_at`.
 create or replace function leasehold.settle_holders(draft leasehold.draft) returns leasehold.draft language plpgsql as $$
 declare
   stretched boolean;
   over boolean;
+  next_over bigint;
   c leasehold.claims;
   last leasehold.claims;
 begin
-  select bool_or(h.expires_at - draft.now_ms > h.ttl_ms), bool_or(draft.now_ms >= h.expires_at + h.grace_ms)
-    into stretched, over from leasehold.claims h where h.key = draft.key and h.held;
+  if draft.now_ms < draft.over_from and draft.now_ms >= draft.seen_at then return draft; end if;
+  select bool_or(h.expires_at - draft.now_ms > h.ttl_ms), bool_or(draft.now_ms >= h.expires_at + h.grace_ms),
+         min(h.expires_at + h.grace_ms)
+    into stretched, over, next_over from leasehold.claims h where h.key = draft.key and h.held;
+  draft.over_from := next_over;
+  draft.seen_at := draft.now_ms;
   if stretched then
     update leasehold.claims h
        set acquired_at = least(h.acquired_at, draft.now_ms), last_heartbeat = least(h.last_heartbeat, draft.now_ms),
@@ -85,6 +93,8 @@ begin
     if c.id = draft.subject_id then draft.drop_reason := leasehold.how_ended(c); end if;
     if last.fence is null or c.fence > last.fence then last := c; end if;
   end loop;
+  select min(h.expires_at + h.grace_ms) into next_over from leasehold.claims h where h.key = draft.key and h.held;
+  draft.over_from := next_over;
   -- If several ended, remember the one that was granted last.
   if last.fence is not null then draft := leasehold.note_end(draft, last, leasehold.how_ended(last)); end if;
   return draft;

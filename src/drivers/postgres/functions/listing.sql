@@ -1,23 +1,58 @@
 -- Listing, forgetting and the age of the data. No copy of a part of the rule, but for mayForget of core/rule/fence.ts.
 
--- One page of keys with claims, in the order of their bytes: the clock, then each key with its claims.
-create or replace function leasehold.page(only_key text, prefix text, behind text, keys_max integer) returns json
-language sql volatile as $$
-  with page as (
-    select * from leasehold.keys k
-     where (k.id is not null or k.crowded) and (only_key is null or k.key = only_key)
-       and k.key > behind collate "C" and k.key >= prefix collate "C" and k.key < prefix || chr(1114111) collate "C"
-     order by k.key limit keys_max
-  ), found as (
-    select (leasehold.holder_in_row(p)).* from page p where p.id is not null
-    union all
-    select c.* from page p join leasehold.claims c on c.key = p.key and c.held where p.crowded
-    union all
-    select c.* from page p join leasehold.claims c on c.key = p.key and not c.held where p.crowded
-  )
-  select json_build_object(
-    'now', (extract(epoch from leasehold.clock()) * 1000000)::bigint / 1000,
-    'claims', coalesce((select json_agg(f order by f.key, f.held desc, f.band, f.arrival) from found f), '[]'))
+-- One page of keys, in the order of their bytes: the clock, each key with its first claims and, if it has more, how many hold
+-- and wait, and whether the page ended early because it has `claims_enough`. `known` is the id of a claim that is shown in
+-- any case. Stable, so that all of it is read as of one moment.
+create or replace function leasehold.page(
+  only_key text, prefix text, behind text, keys_max integer, claims_max integer, claims_enough integer, known text
+) returns json language plpgsql stable
+-- The planner must not believe that the claims of a key are few, and sort them all.
+set enable_seqscan = off set enable_bitmapscan = off set enable_sort = off as $$
+declare
+  k leasehold.keys;
+  shown json[];
+  listed json[] := '{}';
+  claims_shown integer := 0;
+  ends_early boolean := false;
+begin
+  for k in
+    select * from leasehold.keys
+     where (id is not null or crowded) and (only_key is null or key = only_key)
+       and key > behind collate "C" and key >= prefix collate "C" and key < prefix || chr(1114111) collate "C"
+     order by key limit keys_max
+  loop
+    ends_early := claims_shown >= claims_enough;
+    exit when ends_early;
+    if not k.crowded then
+      shown := array[row_to_json(leasehold.holder_in_row(k))];
+      listed := listed || json_build_object('key', k.key, 'claims', shown);
+    else
+      shown := array(
+        select row_to_json(c) from (
+          select h.* from leasehold.holder_in_row(k) h where k.id is not null
+          union all
+          (select c.* from leasehold.claims c where c.key = k.key and c.held order by c.fence limit claims_max)
+          union all
+          (select c.* from leasehold.claims c where c.key = k.key and not c.held order by c.band, c.arrival limit claims_max)
+        ) c limit claims_max);
+      if cardinality(shown) < claims_max then
+        listed := listed || json_build_object('key', k.key, 'claims', shown);
+      else
+        listed := listed || json_build_object(
+          'key', k.key,
+          'claims', shown || array(
+            select row_to_json(c) from leasehold.claims c
+             where c.key = k.key and c.id = known
+               and not exists (select from unnest(shown) s where s ->> 'id' = known)),
+          'held', (select count(*) from leasehold.claims c where c.key = k.key and c.held) + (k.id is not null)::integer,
+          'waiting', (select count(*) from leasehold.claims c where c.key = k.key and not c.held));
+      end if;
+    end if;
+    claims_shown := claims_shown + cardinality(shown);
+  end loop;
+  return json_build_object(
+    'now', (extract(epoch from leasehold.clock()) * 1000000)::bigint / 1000, 'keys', array_to_json(listed), 'more', ends_early);
+end
 $$;
 
 -- Forgets keys whose last fence the clock has passed by an hour (mayForget), and returns how many.

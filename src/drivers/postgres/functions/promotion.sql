@@ -2,19 +2,37 @@
 -- The fence is minted as by nextFence in core/rule/fence.ts.
 
 -- Walks the queue and grants what conflicts with no holder and no waiter ahead. Walks once more if a granted conversion has
--- left a place that a waiter already passed may have waited for.
+-- left a place that a waiter already passed may have waited for. Waiters that an overlapping holder surely keeps waiting are
+-- passed over by the statement that reads the queue.
 create or replace function leasehold.promote(draft leasehold.draft) returns leasehold.draft language plpgsql as $$
 declare
   w leasehold.claims;
-  blocked leasehold.claims[];
+  kinds integer[];
+  -- The place of the last waiter that was looked at.
+  band_passed integer := -1;
+  arrival_passed bigint := -1;
   decision text;
-  once_more boolean;
+  stopped boolean;
+  once_more boolean := false;
 begin
   loop
-    once_more := false;
-    blocked := '{}';
+    stopped := true;
     if leasehold.held_alone(draft.key) then return draft; end if;
-    for w in select * from leasehold.claims c where c.key = draft.key and not c.held order by c.band, c.arrival loop
+    kinds := leasehold.held_kinds(draft.key);
+    for w in
+      select * from leasehold.claims c
+       where c.key = draft.key and not c.held and (c.band, c.arrival) > (band_passed, arrival_passed)
+         and (c.range_start is null or c.replaces is not null or not c.waits
+              or draft.now_ms >= c.expires_at or c.expires_at - draft.now_ms > c.ttl_ms
+              or not (c.exclusive and 100 = any (kinds) or exists (
+                select from unnest(kinds) n (kind) join leasehold.claims h
+                    on (h.key || '') collate "C" = draft.key and h.held
+                   and leasehold.kind_of(h.exclusive, h.range_start, h.range_end) = n.kind
+                   and coalesce(h.range_start, h.share_limit) > leasehold.earliest(c.range_start, n.kind)
+                   and coalesce(h.range_start, h.share_limit) < c.range_end
+                 where n.kind not in (0, 100) and (n.kind < 100 or c.exclusive) and h.range_end > c.range_start)))
+       order by c.band, c.arrival
+    loop
       if w.expires_at - draft.now_ms > w.ttl_ms then
         -- Store the cut: cut anew at every reading, a dead waiter would live until the clock has caught up.
         w.expires_at := draft.now_ms + w.ttl_ms;
@@ -22,13 +40,19 @@ begin
         update leasehold.claims set expires_at = w.expires_at, last_heartbeat = w.last_heartbeat
          where key = w.key and id = w.id;
       end if;
-      decision := leasehold.judge_waiter(draft, w, blocked);
+      decision := leasehold.judge_waiter(draft, w);
       if decision = 'room' then
         draft := leasehold.grant(draft, w);
-        if w.replaces is not null then once_more := cardinality(blocked) > 0; end if;
-        exit when leasehold.held_alone(draft.key);
+        if leasehold.held_alone(draft.key) and w.replaces is null then exit; end if;
+        if w.replaces is not null then
+          -- The holder that it replaced is gone: read the queue again, from here on.
+          once_more := once_more or leasehold.waits_before(w);
+          stopped := leasehold.held_alone(draft.key);
+          band_passed := w.band;
+          arrival_passed := w.arrival;
+          exit;
+        end if;
       elsif decision = 'none' and w.waits then
-        blocked := array_append(blocked, w);
         -- holdsUpEverybody: no claim can overtake this one.
         exit when w.range_start is null and (w.exclusive or w.share_limit is not null);
       else
@@ -41,9 +65,22 @@ begin
         end if;
       end if;
     end loop;
-    exit when not once_more;
+    if stopped then
+      exit when not once_more;
+      once_more := false;
+      band_passed := -1;
+      arrival_passed := -1;
+    end if;
   end loop;
   return draft;
+end
+$$;
+
+-- Whether a waiter ranks before this claim.
+create or replace function leasehold.waits_before(c leasehold.claims) returns boolean language plpgsql as $$
+begin
+  return exists (select from leasehold.claims w
+                  where w.key = c.key and not w.held and (w.band, w.arrival) < (c.band, c.arrival));
 end
 $$;
 
@@ -80,6 +117,8 @@ begin
      set held = true, fence = c.fence, acquired_at = c.acquired_at, expires_at = c.expires_at, ttl_ms = c.ttl_ms,
          after = c.after
    where key = c.key and id = c.id;
+  draft.over_from := least(draft.over_from, c.expires_at + c.grace_ms);
+  draft.seen_at := draft.now_ms;
   if c.id is distinct from draft.subject_id then
     draft := leasehold.notify(draft, c, leasehold.claim_status_of(draft, c));
   end if;
@@ -91,24 +130,49 @@ $$;
 create or replace function leasehold.held_alone(of_key text) returns boolean language plpgsql as $$
 begin
   return exists (select from leasehold.claims c
-                  where c.key = of_key and c.held and c.exclusive and c.range_start is null);
+                  where (c.key || '') collate "C" = of_key and c.held
+                    and leasehold.kind_of(c.exclusive, c.range_start, c.range_end) = 0);
 end
 $$;
 
 -- What becomes of the next waiter: room (granted), none (it waits), mismatch or expired (it leaves).
-create or replace function leasehold.judge_waiter(draft leasehold.draft, w leasehold.claims, blocked leasehold.claims[])
-returns text language plpgsql as $$
+create or replace function leasehold.judge_waiter(draft leasehold.draft, w leasehold.claims) returns text
+language plpgsql as $$
 begin
   if draft.now_ms >= w.expires_at then return 'expired'; end if;
   if w.replaces is not null and not leasehold.holds(draft, w.replaces) then return 'expired'; end if;
-  -- standsInTheWay: beyond exclusion, a limited claim holds up those that would take from the same limit.
-  if cardinality(blocked) > 0 and exists (
-    select from unnest(blocked) b
-     where (b.exclusive or w.exclusive or b.share_limit is not null or w.share_limit is not null)
-       and (b.range_start is null or w.range_start is null
-            or (b.range_start < w.range_end and w.range_start < b.range_end))
-  ) then return 'none'; end if;
+  if leasehold.held_up(w) then return 'none'; end if;
   return leasehold.room_for(w);
+end
+$$;
+
+-- Whether a waiter ahead stands in the way (standsInTheWay): beyond exclusion, a limited claim holds up those that would take
+-- from the same limit. A waiter that holds up everybody has ended the walk before.
+create or replace function leasehold.held_up(w leasehold.claims) returns boolean language plpgsql as $$
+declare
+  kind integer;
+begin
+  if not leasehold.waits_before(w) then return false; end if;
+  foreach kind in array leasehold.waiting_kinds(w.key) loop
+    if w.range_start is null or kind = 100 then
+      if exists (
+        select from leasehold.claims b
+         where (b.key || '') collate "C" = w.key and not b.held and (b.range_start is not null or not b.exclusive)
+           and leasehold.kind_of(b.exclusive, b.range_start, b.range_end) = kind
+           and (b.band, b.arrival) < (w.band, w.arrival)
+           and (b.exclusive or w.exclusive or b.share_limit is not null or w.share_limit is not null)
+      ) then return true; end if;
+    elsif exists (
+      select from leasehold.claims b
+       where (b.key || '') collate "C" = w.key and not b.held and (b.range_start is not null or not b.exclusive)
+         and leasehold.kind_of(b.exclusive, b.range_start, b.range_end) = kind
+         and coalesce(b.range_start, b.share_limit) > leasehold.earliest(w.range_start, kind)
+         and coalesce(b.range_start, b.share_limit) < w.range_end
+         and b.range_end > w.range_start and (b.band, b.arrival) < (w.band, w.arrival)
+         and (b.exclusive or w.exclusive or b.share_limit is not null or w.share_limit is not null)
+    ) then return true; end if;
+  end loop;
+  return false;
 end
 $$;
 

@@ -36,7 +36,7 @@ begin
   end if;
   return leasehold.admit_one(
     row('claim', of_key, of_id, for_ms, null, null, true, (wanted ->> 'waits') = 'false' and (wanted ->> 'evict') is null,
-        (wanted ->> 'max_hold_ms')::bigint, of_runner, wanted, null), now_ms, sender);
+        (wanted ->> 'max_hold_ms')::bigint, of_runner, wanted, null, null), now_ms, sender);
 end
 $$;
 
@@ -54,7 +54,7 @@ begin
   returning k.last_fence, k.expires_at - now_ms into kept, left_ms;
   if kept is not null then return json_build_object('fence', kept, 'leftMs', left_ms); end if;
   return leasehold.admit_one(
-    row('renew', of_key, of_id, for_ms, null, null, true, false, null, null, null, null), now_ms, sender);
+    row('renew', of_key, of_id, for_ms, null, null, true, false, null, null, null, null, null), now_ms, sender);
 end
 $$;
 
@@ -68,7 +68,7 @@ begin
      and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms;
   if found then return '{"released": true}'; end if;
   return coalesce(leasehold.hand_over(of_key, of_id, sender), leasehold.admit_one(
-    row('release', of_key, of_id, null, null, null, true, false, null, null, null, null), now_ms, sender));
+    row('release', of_key, of_id, null, null, null, true, false, null, null, null, null, null), now_ms, sender));
 end
 $$;
 
@@ -111,6 +111,8 @@ declare
   locks_all boolean := false;
   released text[];
   done text[];
+  -- The statuses of renewed holders in `claims`, by key and then by id.
+  beside jsonb;
   request leasehold.request;
   answer json;
   rest json[] := '{}';
@@ -181,10 +183,12 @@ begin
   end if;
   done := coalesce(held || released, held, released, '{}');
   if cardinality(done) < requests then
+    if requests > 1 then beside := leasehold.renew_holders(batch, done, sender); end if;
     for request in select * from json_populate_recordset(null::leasehold.request, batch) r
                     where r.plain is not true or r.key <> all (done) loop
       request.runner := coalesce(request.runner, usual_runner);
-      answer := case when request.plain then leasehold.take_shortcut(request, sender) end;
+      answer := case when request.beside then (beside -> request.key -> request.id)::json
+                     when request.plain then leasehold.take_shortcut(request, sender) end;
       if answer is null and request.op = 'claim' and request.tries and leasehold.refuses_at_once(request, now_ms) then
         answer := leasehold.absent_status('refused');
       elsif answer is null then
@@ -195,6 +199,37 @@ begin
   end if;
   return json_build_object('held', held, 'fences', fences, 'leftMs', left_ms, 'released', released, 'rest', rest,
                            'notifications', case when cardinality(notifications) > 0 then leasehold.notify_all(notifications, sender) end);
+end
+$$;
+
+-- renewHolder for all holders in `claims` that a batch renews, as one statement, their keys locked. Only where all requests of
+-- a key renew holders, so that their order does not matter; a lease that would end sooner is left to the rule, which keeps
+-- `over_from`. Returns the statuses, by key and then by id.
+create or replace function leasehold.renew_holders(batch json, done text[], sender text) returns jsonb language plpgsql as $$
+declare
+  now_ms bigint := (extract(epoch from leasehold.clock()) * 1000000)::bigint / 1000;
+  statuses jsonb;
+begin
+  with asked as (
+    select r.key, r.id, r.ttl_ms, bool_and(coalesce(c.leaving is null and c.expires_at > now_ms
+             and c.expires_at - now_ms <= c.ttl_ms
+             and c.expires_at <= least(now_ms + r.ttl_ms, c.acquired_at + c.max_hold_ms), false)) over (partition by r.key) as hold
+      from json_populate_recordset(null::leasehold.request, batch) r
+      left join leasehold.claims c on c.id = r.id collate "C" and c.key = r.key collate "C" and c.held
+     where r.beside and r.key <> all (done)
+  ), renewed as (
+    update leasehold.claims c
+       set channel = sender, ttl_ms = a.ttl_ms, last_heartbeat = now_ms, renewal_count = c.renewal_count + 1,
+           expires_at = least(now_ms + a.ttl_ms, c.acquired_at + c.max_hold_ms)
+      from asked a where a.hold and c.id = a.id collate "C" and c.key = a.key collate "C"
+    returning c.key, c.id, jsonb_build_object('state', 'held', 'fence', c.fence, 'ttlMs', c.expires_at - now_ms)
+              || case when c.after is null then '{}' else jsonb_build_object('after', c.after) end as status
+  ), by_key as (
+    select n.key, jsonb_object_agg(n.id, n.status) as statuses from renewed n group by n.key
+  ), seen as (
+    update leasehold.keys k set seen_at = greatest(k.seen_at, now_ms) from by_key b where k.key = b.key
+  ) select jsonb_object_agg(b.key, b.statuses) into statuses from by_key b;
+  return statuses;
 end
 $$;
 

@@ -42,7 +42,9 @@ create type leasehold.request as (
   -- For claim: what it asks beyond the ordinary, in the names of the columns of `claims`.
   claim       json,
   -- For renew: whether the claim may outlive its process from now on; null: as before.
-  detached    boolean
+  detached    boolean,
+  -- For renew: nothing out of the ordinary, and all requests of its key are such renewals, of different claims.
+  beside      boolean
 );
 
 -- The fields of KeyDraft in core/rule/draft.ts that do not stand in rows of `claims`.
@@ -56,6 +58,9 @@ create type leasehold.draft as (
   channel       text,
   last_fence    bigint,
   ended         jsonb,
+  -- As in `keys`.
+  over_from     bigint,
+  seen_at       bigint,
   -- The asking claim, once `find` has looked for it.
   subject       leasehold.claims,
   -- Why the asking claim is gone, if this request found or made it so.

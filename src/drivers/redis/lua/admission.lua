@@ -45,7 +45,7 @@ local function refuseConversion(claim)
     if held and now < held[EXPIRES_AT] then
       -- Each would wait for the other's lease, unless this one fits beside all holders.
       local meet = overlaps(waiter, claim) or overlaps(held, claim)
-      if meet and roomFor(claim, draft.holders) ~= 'room' then return absentLine('deadlock') end
+      if meet and roomBeside(claim) ~= 'room' then return absentLine('deadlock') end
     end
   end
 end
@@ -64,7 +64,7 @@ local function claimPlace(newcomer)
   draft.subject = newcomer
   local taken = applyEvictRule(newcomer)
   -- A conversion that fits beside the other holders is granted at once: its owner ranks before every waiter already.
-  if taken or (converts and roomFor(newcomer, draft.holders) == 'room') then grant(newcomer) end
+  if taken or (converts and roomBeside(newcomer) == 'room') then grant(newcomer) end
   promote()
   return settleSubject()
 end
@@ -87,6 +87,15 @@ local function renewHolder(record, ttl, floor, detached)
   end
   replaceHolder(record, renewed)
   return claimStatusOf(renewed)
+end
+
+-- Renews a claim whose lease is not over: that claim alone, whoever else holds or waits. Nil: not held, or over.
+local function renewAlone(id, ttl, floor, detached)
+  local stored = holderById(id)
+  local record = stored and judge(stored)
+  if not record or now >= record[EXPIRES_AT] then return nil end
+  if record ~= stored then replaceHolder(stored, record) end
+  return renewHolder(record, ttl, floor, detached)
 end
 
 local function renew(id, ttl, floor, detached)
@@ -132,7 +141,7 @@ local function withdraw(id)
 end
 
 local function evictFence(fence, reason)
-  for _, holder in ipairs(draft.holders) do
+  for _, holder in ipairs(draft.spilled and draft.spilled.inOrderOfGrants() or draft.holders) do
     if holder[FENCE] == fence then
       evictHolder(holder, reason)
       promote()
@@ -162,25 +171,27 @@ local function waiterFor(id, template)
   return record
 end
 
-local function renewByTemplate(id, template)
-  if template.terms == '' then return renew(id, template.ttl) end
+local function renewByTemplate(id, template, how)
+  if template.terms == '' then return how(id, template.ttl) end
   local terms = cjson.decode(template.terms)
   local detached = terms[2]
   if detached == cjson.null then detached = nil end
-  return renew(id, template.ttl, terms[1], detached)
+  return how(id, template.ttl, terms[1], detached)
 end
 
 -- admit: carries out one request. Answers with its line, and with notifications: pairs of channel and message.
 return function(recordName, id, template)
   if not load(recordName) then return 'x foreign', {} end
-  beginDraft()
-  local line
-  if template.op == 'd' then
+  local line = template.op == 'r' and renewByTemplate(id, template, renewAlone)
+  if not line then beginDraft() end
+  if line then
+    -- Renewed already.
+  elseif template.op == 'd' then
     line = release(id)
   elseif template.op == 'w' then
     line = withdraw(id)
   elseif template.op == 'r' then
-    line = renewByTemplate(id, template)
+    line = renewByTemplate(id, template, renew)
   elseif template.op == 'e' then
     line = evictFence(tonumber(id), template.terms)
   else

@@ -12,6 +12,9 @@ local GRACE, MAX_HOLD, DETACHED, LEAVING, AFTER = 21, 22, 23, 24, 25
 
 -- A key. WAITERS_UNTIL is 0 when nobody waits, else no earlier than the last waiter's end.
 local VERSION, LAST_ORDER, WAITERS_UNTIL, ENDED, HOLDERS = 1, 2, 3, 4, 5
+-- Besides, if its holders are in keys of their own (spilled.lua): no earlier than one ttl after the last holder's end, the
+-- number of the last grant, and how many holders are on each shelf. HOLDERS is empty then.
+local HOLDERS_UNTIL, LAST_GRANT, TALLIES = 6, 7, 8
 
 -- The last unclean end of a key (Ended): for its owner, and for the next claim that is granted.
 local ENDED_ID, ENDED_HOW, ENDED_DETAIL, ENDED_FENCE = 1, 2, 3, 4
@@ -19,6 +22,8 @@ local ENDED_RUNNER, ENDED_UNTIL, ENDED_TOLD = 5, 6, 7
 
 -- The format of a key that this version writes, and the first byte of one: an array of five.
 local FORMAT_VERSION, ARRAY_MARK = 2, 149
+-- The same of a key whose holders are in keys of their own: an array of eight. Older versions refuse it by its first byte.
+local SPILLED_VERSION, SPILLED_MARK = 3, 152
 
 -- copyRecord: a record to change before it is stored.
 local function copyRecord(record)
@@ -67,4 +72,11 @@ end
 local function waiterKeys(name)
   local tag, rest = string.sub(name, 1, tagEnd), string.sub(name, tagEnd + 2)
   return tag .. 'q' .. rest, tag .. 'w' .. rest
+end
+
+-- The keys that hold the holders of a key, once they are many: records by id; ids by the end of their time, by the start of
+-- their lease, and by grant; ranges.
+local function holderKeys(name)
+  local tag, rest = string.sub(name, 1, tagEnd), string.sub(name, tagEnd + 2)
+  return tag .. 'h' .. rest, tag .. 'e' .. rest, tag .. 's' .. rest, tag .. 'g' .. rest, tag .. 'r' .. rest
 end

@@ -6,12 +6,6 @@ local function overlaps(claim, otherClaim)
   return claim[RANGE_START] < otherClaim[RANGE_END] and otherClaim[RANGE_START] < claim[RANGE_END]
 end
 
--- Whether a claim that must go on waiting (blocked) holds up a claim behind it.
-local function standsInTheWay(blocked, behind)
-  if not overlaps(blocked, behind) then return false end
-  return not (blocked[SHARED] and behind[SHARED]) or blocked[LIMIT] ~= false or behind[LIMIT] ~= false
-end
-
 -- Whether a claim can join the holders: 'room', 'none', or 'mismatch' when they share by another limit.
 local function roomFor(claim, holders)
   local sharing, mismatch = 0, false
@@ -25,6 +19,41 @@ local function roomFor(claim, holders)
   if mismatch then return 'mismatch' end
   if claim[LIMIT] and sharing >= claim[LIMIT] then return 'none' end
   return 'room'
+end
+
+-- A union of ranges, as disjoint ranges in order: whether one of many ranges overlaps a claim's takes few steps.
+local function newCover()
+  return { starts = {}, ends = {} }
+end
+
+-- How many of these numbers, which ascend, are below a limit.
+local function countBelow(numbers, limit)
+  local low, high = 0, #numbers
+  while low < high do
+    local middle = math.ceil((low + high) / 2)
+    if numbers[middle] < limit then low = middle else high = middle - 1 end
+  end
+  return low
+end
+
+local function addToCover(cover, claim)
+  local starts, ends, from, to = cover.starts, cover.ends, claim[RANGE_START], claim[RANGE_END]
+  local first, last = countBelow(ends, from) + 1, countBelow(starts, to + 1)
+  if last < first then
+    table.insert(starts, first, from)
+    table.insert(ends, first, to)
+    return
+  end
+  starts[first], ends[first] = math.min(from, starts[first]), math.max(to, ends[last])
+  for at = last, first + 1, -1 do
+    table.remove(starts, at)
+    table.remove(ends, at)
+  end
+end
+
+local function isCovered(cover, claim)
+  local at = countBelow(cover.starts, claim[RANGE_END])
+  return at > 0 and cover.ends[at] > claim[RANGE_START]
 end
 
 -- Whether no claim at all can overtake this one while it waits.

@@ -1,6 +1,6 @@
 -- The work of one request on a key: the copy in Lua of KeyDraft in core/rule/draft.ts, name by name. What a request decides
--- is written by key-state.lua; its answer is a line that decoding.ts reads. Needs claim-record.lua, conflict.lua and
--- key-state.lua.
+-- is written by key-state.lua; its answer is a line that decoding.ts reads. Needs claim-record.lua, conflict.lua,
+-- key-state.lua and holders.lua.
 
 -- Besides what key-state.lua has in `draft`: the asking claim (subject), kept out of the store until it is settled; the
 -- asking claim as stored (subjectBefore); why it was dropped; and the holders found to be over (expiredHolders).
@@ -28,13 +28,10 @@ end
 
 -- When the first holder in the way is over, or may be evicted as stale.
 local function againMs(record, atMost)
-  local again = atMost
-  for _, holder in ipairs(draft.holders) do
-    if overlaps(holder, record) then
-      again = math.min(again, holder[EXPIRES_AT] + holder[GRACE] - now)
-      if record[EVICT] == 'stale' then
-        again = math.min(again, holder[HEARTBEAT] + record[STALE] - now)
-      end
+  local again = math.min(atMost, firstEnd(record) - now)
+  if record[EVICT] == 'stale' then
+    for _, holder in ipairs(holdersInTheWay(record)) do
+      again = math.min(again, holder[HEARTBEAT] + record[STALE] - now)
     end
   end
   return math.max(1, again)
@@ -53,23 +50,8 @@ local function notify(record, line)
   draft.notifications[#draft.notifications + 1] = { record[CHANNEL], line .. '\n' .. record[ID] }
 end
 
-local function removeHolder(record)
-  local staying = {}
-  for _, holder in ipairs(draft.holders) do
-    if holder ~= record then staying[#staying + 1] = holder end
-  end
-  draft.holders = staying
-  draft.headChanged = true
-end
-
-local function replaceHolder(record, by)
-  local replaced = {}
-  for at, holder in ipairs(draft.holders) do replaced[at] = holder == record and by or holder end
-  draft.holders = replaced
-  draft.headChanged = true
-end
-
 local function removeWaiter(stored)
+  touch(stored)
   draft.left[#draft.left + 1] = stored
   draft.leftIds[stored[ID]] = true
 end
@@ -110,23 +92,16 @@ end
 
 -- Ends holders whose time is over, and cuts leases that a clock that was set back has stretched.
 local function settleHolders()
-  local staying
-  for at, stored in ipairs(draft.holders) do
+  if draft.spilled then draft.spilled.mend() end
+  for _, stored in ipairs(draft.spilled and draft.spilled.due() or draft.holders) do
     local holder = judge(stored)
-    local over = now >= holder[EXPIRES_AT] + holder[GRACE]
-    if (over or holder ~= stored) and not staying then
-      staying = {}
-      for before = 1, at - 1 do staying[before] = draft.holders[before] end
-    end
-    if over then
+    if now >= holder[EXPIRES_AT] + holder[GRACE] then
       draft.expiredHolders[#draft.expiredHolders + 1] = holder
-    elseif staying then
-      staying[#staying + 1] = holder
+      removeHolder(stored)
+    elseif holder ~= stored then
+      replaceHolder(stored, holder)
     end
   end
-  if not staying then return end
-  draft.holders = staying
-  draft.headChanged = true
   if #draft.expiredHolders == 0 then return end
   -- If several ended, remember the one that was granted last.
   local last = draft.expiredHolders[1]
@@ -143,12 +118,6 @@ local function beginDraft()
 end
 
 -- ---- who is here
-
-local function holderById(id)
-  for _, holder in ipairs(draft.holders) do
-    if holder[ID] == id then return holder end
-  end
-end
 
 local function holds(id)
   local holder = holderById(id)

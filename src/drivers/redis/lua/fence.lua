@@ -9,9 +9,9 @@ local FENCE_MAX = 9007199254740991
 local TAG_LENGTH = 3
 
 -- While a cluster migrates a slot, a key that is missing here may be on the other node: made anew, it would exist twice.
--- Redis then refuses a command on two keys of which one is missing.
-local function refuseIfMigrating(name, nameInSameSlot)
-  if type(redis.pcall('EXISTS', name, nameInSameSlot)) ~= 'number' then error('LEASEHOLD half moved') end
+-- Redis then refuses a command on several keys of which one is missing.
+local function refuseIfMigrating(...)
+  if type(redis.pcall('EXISTS', ...)) ~= 'number' then error('LEASEHOLD half moved') end
 end
 
 -- nextFence: above the last of the hash tag, and at least the wall clock, which is stored at once: whatever a crash or a

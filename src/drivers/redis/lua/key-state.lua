@@ -1,9 +1,11 @@
 -- One key as stored: reading it (KeyView), and writing what a request decided (KeyState.apply). The copy in Lua of
--- core/rule/key-state.ts over Redis. Needs call.lua, fence.lua, notifications.lua, claim-record.lua and plain.lua.
+-- core/rule/key-state.ts over Redis. Needs call.lua, fence.lua, notifications.lua, claim-record.lua and plain.lua. Holders
+-- that are many are in keys of their own: spilled.lua.
 
 -- The draft of the request under way. Here: the key's name and record (head), its holders and last end as decided so far,
--- whether those must be written (headChanged); waiters that have left (left, leftIds), waiters to rewrite, the waiter that
--- has entered; and notifications. One table rather than variables: a closure over many is expensive to make.
+-- whether those must be written (headChanged); the holders in keys of their own, if they are many (spilled, and not in
+-- `holders` then), and whether such keys are left over (leftOver); waiters that have left (left, leftIds), waiters to rewrite, the waiter that
+-- has entered; notifications; and where something has changed (touched). One table rather than variables: a closure over many is expensive to make.
 local draft = {}
 
 -- How many waiters are read at a time: growing from one, as most walks end at the first.
@@ -22,10 +24,14 @@ local function raiseFences(floor)
   liftFence(call, tag(), floor)
 end
 
+-- The holders of a key that has many, and how they get there: made by spilled.lua and holders.lua.
+local spilledHolders, spill
+
 local function load(recordName)
   draft.name = recordName
-  draft.queueName = nil
+  draft.queueName, draft.spilled, draft.leftOver = nil, nil, false
   draft.left, draft.leftIds, draft.rewritten, draft.entered, draft.notifications = {}, {}, {}, false, {}
+  draft.touched = {}
   local packed = redis.call('GET', draft.name)
   draft.headChanged = false
   if not packed then
@@ -36,7 +42,9 @@ local function load(recordName)
   if not readable or not head then return false end
   draft.head = head
   draft.holders, draft.ended = draft.head[HOLDERS], draft.head[ENDED]
-  if draft.ended and now >= draft.ended[ENDED_UNTIL] then draft.ended = false end
+  -- Written at once: if the clock is set back, a forgotten end must not come back.
+  if draft.ended and now >= draft.ended[ENDED_UNTIL] then draft.ended, draft.headChanged = false, true end
+  if head[TALLIES] then draft.spilled = spilledHolders() elseif #draft.holders > PACKED_MAX then spill() end
   return true
 end
 
@@ -100,6 +108,12 @@ end
 -- Redis drops a key one ttl after its last claim has ended.
 local function storeHead()
   local horizon = math.max(draft.head[WAITERS_UNTIL], draft.ended and draft.ended[ENDED_UNTIL] or 0)
+  if draft.spilled then
+    draft.head[ENDED] = draft.ended
+    horizon = math.max(horizon, draft.head[HOLDERS_UNTIL])
+    redis.call('SET', draft.name, cmsgpack.pack(draft.head), 'PX', millisecondsUntil(horizon))
+    return
+  end
   for _, holder in ipairs(draft.holders) do
     horizon = math.max(horizon, holder[EXPIRES_AT] + holder[GRACE] + holder[TTL])
   end
@@ -127,6 +141,12 @@ end
 local function deleteWaiters()
   redis.call('DEL', draft.queueName)
   redis.call('DEL', draft.waitersName)
+end
+
+-- One by one, for the same reason. Not all of them need exist, and while a slot migrates Redis refuses even to delete what
+-- is not there: that must not end a request whose other changes are written.
+local function deleteHolderKeys()
+  for _, name in ipairs({ holderKeys(draft.name) }) do redis.pcall('DEL', name) end
 end
 
 local function storeWaiters()
@@ -170,7 +190,9 @@ local function apply()
     nameQueue()
     storeWaiters()
   end
-  if draft.head[WAITERS_UNTIL] > 0 and (#draft.left > 0 or #draft.holders == 0) then
+  if draft.spilled then draft.spilled.packOrStore() end
+  local held = draft.spilled ~= nil or #draft.holders > 0
+  if draft.head[WAITERS_UNTIL] > 0 and (#draft.left > 0 or not held) then
     nameQueue()
     if redis.call('ZCARD', draft.queueName) <= #draft.left then
       draft.head[WAITERS_UNTIL] = 0
@@ -178,9 +200,10 @@ local function apply()
     end
   end
   if draft.headChanged then
-    local idle = #draft.holders == 0 and draft.head[WAITERS_UNTIL] == 0
+    local idle = not held and draft.head[WAITERS_UNTIL] == 0
     if idle then draft.head[LAST_ORDER] = 0 end
     if idle and not draft.ended then redis.call('DEL', draft.name) else storeHead() end
   end
+  if draft.spilled then draft.spilled.removeGone() elseif draft.leftOver then deleteHolderKeys() end
   if #draft.left > 0 then removeWaiters() end
 end

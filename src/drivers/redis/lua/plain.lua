@@ -59,7 +59,7 @@ end
 local function unpackKey(packed)
   local form = string.byte(packed)
   if form == PLAIN_MARK then return { FORMAT_VERSION, 0, 0, false, { unpackPlain(packed) } } end
-  if form ~= ARRAY_MARK then return nil end
+  if form ~= ARRAY_MARK and form ~= SPILLED_MARK then return nil end
   local key = cmsgpack.unpack(packed)
-  return key[VERSION] == FORMAT_VERSION and key or nil
+  return key[VERSION] == (form == ARRAY_MARK and FORMAT_VERSION or SPILLED_VERSION) and key or nil
 end

@@ -1,11 +1,12 @@
 -- Which waiters are granted, and which holders are evicted: the copy in Lua of core/rule/promotion.ts, name by name. Needs
 -- draft.lua and what that needs.
 
--- The fields of Walk are in `draft`: the waiters passed that must go on waiting (blocked), and whether a granted
--- conversion has left a place for them (onceMore).
+-- The fields of Walk are in `draft`: the waiters passed that must go on waiting (blocked, nil if there is none), and whether
+-- a granted conversion has left a place for them (onceMore).
 
 -- An exclusive holder of the whole key is the only holder, so looking at the first is enough.
 local function heldAlone()
+  if draft.spilled then return draft.spilled.heldAlone() end
   local first = draft.holders[1]
   return first ~= nil and not first[SHARED] and not first[RANGE_START]
 end
@@ -31,11 +32,7 @@ local function grant(waiter)
     granted[EXPIRES_AT], granted[TTL] = replaced[EXPIRES_AT], replaced[TTL]
   end
   granted[EXPIRES_AT] = capByMaxHold(granted[EXPIRES_AT], now, waiter[MAX_HOLD])
-  local joined = {}
-  for at, holder in ipairs(draft.holders) do joined[at] = holder end
-  joined[#joined + 1] = granted
-  draft.holders = joined
-  draft.headChanged = true
+  joinHolder(granted)
   if draft.subject and draft.subject[ID] == waiter[ID] then
     draft.subject = granted
     return
@@ -44,13 +41,39 @@ local function grant(waiter)
   notify(granted, heldLine(granted))
 end
 
+-- Whether a claim takes from others' places: it is exclusive, or shares by a limit.
+local function isFirm(claim)
+  return not claim[SHARED] or claim[LIMIT] ~= false
+end
+
+-- Adds a waiter to those that must go on waiting. Of a range, only the union is kept: to compare each waiter with each would
+-- take the square of their number. Of the whole key, only claims that are not firm: behind others the walk ends.
+local function block(waiter)
+  local blocked = draft.blocked or { all = newCover(), firm = newCover(), whole = false }
+  draft.blocked = blocked
+  if not waiter[RANGE_START] then
+    blocked.whole = true
+    return
+  end
+  addToCover(blocked.all, waiter)
+  if isFirm(waiter) then addToCover(blocked.firm, waiter) end
+end
+
+-- standsInTheWay for any waiter that must go on waiting.
+local function isHeldUp(waiter)
+  local blocked, firm = draft.blocked, isFirm(waiter)
+  if not blocked then return false end
+  if firm and blocked.whole then return true end
+  local cover = firm and blocked.all or blocked.firm
+  if not waiter[RANGE_START] then return cover.starts[1] ~= nil end
+  return isCovered(cover, waiter)
+end
+
 local function judgeWaiter(waiter)
   if now >= waiter[EXPIRES_AT] then return 'expired' end
   if waiter[REPLACES] and not holds(waiter[REPLACES]) then return 'expired' end
-  for _, ahead in ipairs(draft.blocked) do
-    if standsInTheWay(ahead, waiter) then return 'wait' end
-  end
-  local room = roomFor(waiter, draft.holders)
+  if not mayMove(waiter) or isHeldUp(waiter) then return 'wait' end
+  local room = roomBeside(waiter)
   return room == 'none' and 'wait' or room == 'mismatch' and 'mismatch' or 'grant'
 end
 
@@ -60,7 +83,7 @@ local function offer(stored)
   local decision = judgeWaiter(waiter)
   if decision == 'grant' then
     grant(waiter)
-    draft.onceMore = draft.onceMore or (waiter[REPLACES] and #draft.blocked > 0)
+    draft.onceMore = draft.onceMore or (waiter[REPLACES] and draft.blocked ~= nil)
     return heldAlone()
   end
   if decision ~= 'wait' then
@@ -72,7 +95,7 @@ local function offer(stored)
     dropSubject('refused')
     return false
   end
-  draft.blocked[#draft.blocked + 1] = waiter
+  block(waiter)
   -- Store the cut: cut anew at every reading, a dead waiter would live until the clock has caught up.
   if waiter ~= stored then draft.rewritten[waiter[ID]] = waiter end
   return holdsUpEverybody(waiter)
@@ -95,7 +118,7 @@ end
 -- Walks the queue, the asking claim in its place, and grants what conflicts with no holder and nobody ahead.
 local function promote()
   repeat
-    draft.onceMore, draft.blocked = false, {}
+    draft.onceMore, draft.blocked = false, nil
     walk()
   until not draft.onceMore
 end
@@ -105,11 +128,21 @@ end
 -- The fewest eligible holders without whom the claim would fit, lowest priority and oldest first. None if the claim fits
 -- already, or would not fit even without all of them.
 local function makeRoom(claim, eligible)
-  local candidates, staying, leaving = {}, {}, {}
-  for at, holder in ipairs(draft.holders) do
-    staying[at] = holder
-    if holder[ID] ~= claim[REPLACES] and overlaps(holder, claim) and eligible(holder) then
-      candidates[#candidates + 1] = holder
+  local candidates, leaving = {}, {}
+  -- How many that stay exclude the claim, share by another limit, and share at all: what roomFor asks for.
+  local excluding, mismatched, sharing = 0, 0, 0
+  local function count(holder, by)
+    if not (holder[SHARED] and claim[SHARED]) then excluding = excluding + by end
+    if holder[LIMIT] ~= claim[LIMIT] then mismatched = mismatched + by end
+    sharing = sharing + by
+  end
+  local function fits()
+    return excluding == 0 and mismatched == 0 and not (claim[LIMIT] and sharing >= claim[LIMIT])
+  end
+  for _, holder in ipairs(holdersInTheWay(claim)) do
+    if holder[ID] ~= claim[REPLACES] then
+      count(holder, 1)
+      if eligible(holder) then candidates[#candidates + 1] = holder end
     end
   end
   table.sort(candidates, function(holder, otherHolder)
@@ -117,16 +150,11 @@ local function makeRoom(claim, eligible)
     return holder[FENCE] < otherHolder[FENCE]
   end)
   for _, candidate in ipairs(candidates) do
-    if roomFor(claim, staying) == 'room' then break end
-    for at, holder in ipairs(staying) do
-      if holder == candidate then
-        table.remove(staying, at)
-        break
-      end
-    end
+    if fits() then break end
+    count(candidate, -1)
     leaving[#leaving + 1] = candidate
   end
-  return roomFor(claim, staying) == 'room' and leaving or {}
+  return fits() and leaving or {}
 end
 
 local function evictHolder(holder, detail)

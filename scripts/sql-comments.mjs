@@ -1,0 +1,4 @@
+/** SQL without the lines that are comments: in a bundle nobody reads them. */
+export function withoutSqlComments(sql) {
+  return sql.replaceAll(/^\s*--.*\n/gm, '')
+}
