@@ -8,6 +8,8 @@ export interface CommandContext {
   readonly messages: Messages
   /** Writes to standard output. Control characters are escaped, except line breaks. */
   readonly print: (text: string) => void
+  /** Resolves once the reader has taken what was printed, or most of it: a command that prints much waits for its reader. */
+  readonly drained: () => Promise<void>
   readonly connect: typeof connect
   /** Asks the user at the terminal; undefined without a terminal. */
   readonly ask: ((question: string) => Promise<string>) | undefined

@@ -8,11 +8,12 @@ import { standardOutput } from './output/standard-output.ts'
 /** Runs the command line of this process, and ends the process with its exit code. */
 export async function runProgram(): Promise<void> {
   const messages = standardErrorMessages()
-  const { print, finish } = standardOutput(messages)
+  const { print, drained, finish } = standardOutput(messages)
   const exitCode = await runCommandLine(process.argv.slice(2), {
     variables: process.env,
     messages,
     print,
+    drained,
     connect,
     ask: isatty(0) && isatty(2) ? askAtTerminal : undefined,
   })

@@ -79,9 +79,11 @@ const operatorsClaim = openObject({
 })
 export type OperatorsClaim = Described<typeof operatorsClaim>
 
-/** One lock: its holders and its waiters. */
+/** One lock: the first of its holders and waiters, and how many there are. */
 const operatorsLock = openObject({
   ...place,
+  held: count,
+  waiting: count,
   holders: list(operatorsClaim),
   /** In the order in which they will be granted. */
   waiters: list(operatorsClaim),

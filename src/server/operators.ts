@@ -149,7 +149,7 @@ function evictionsRoute(context: EvictionContext): Route {
     right: 'evict',
     summary: 'Ends one holder, by key and fence, and says what became of it.',
     schema: { body: evictionBody, answer: auditEntry },
-    handle: async ({ principal, body }) => json(await evictAndAudit(context, principal, readEviction(body))),
+    handle: async (call) => json(await evictAndAudit(context, call, readEviction(call.body))),
   }
 }
 

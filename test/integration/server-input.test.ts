@@ -3,6 +3,7 @@ import { connect as connectSocket } from 'node:net'
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Claim, LockDriver } from '../../src/core/contract/driver.ts'
+import { byteRange, inode, issue, named, path, storeKey } from '../../src/core/contract/scope.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { serve, type LeaseholdServer, type ServerLimits, type ServeOptions } from '../../src/server/index.ts'
 import { get, post, postRequests } from '../support/called.ts'
@@ -36,6 +37,26 @@ describe('a request that makes no sense is INVALID, and the answer says where', 
     ...(
       [
         [{ id: 7 }, /^requests\[1\]\.claim\.id must be text/],
+        ...[
+          'one',
+          'named:one',
+          'default/one',
+          'default/named:',
+          'default/named:a\u001b[2J',
+          'default/named:a\u009b2J',
+          'default/named:a\u202eb',
+          `default/named:${'a'.repeat(513)}`,
+          'default/ki\u001bnd:one',
+          'default/kind:one',
+          'default/path:one',
+          'default/path:/a/../b',
+          'default/inode:07',
+          'default/inode:-1',
+          'default/issue:0',
+          '-default/named:one',
+          'de\u001bfault/named:one',
+          `${'a'.repeat(65)}/named:one`,
+        ].map((key) => [{ key }, /\.claim\.key must be NAMESPACE\/KIND:NAME in its normal form/] as const),
         [{ mode: 'sharing' }, /\.mode must be one of exclusive, shared/],
         [{ ttlMs: 0 }, /\.ttlMs must be a whole number from 1/],
         [{ ttlMs: '5s' }, /\.ttlMs/],
@@ -68,6 +89,24 @@ describe('a request that makes no sense is INVALID, and the answer says where', 
     const { url } = await startServer()
     const answer = await post(`${url}/v1/requests`, JSON.stringify(body))
     expect(answer).toMatchObject({ status: 400, value: refusal(message) })
+  })
+
+  test('every key that a scope makes is taken, whatever its name', async () => {
+    const { url } = await startServer()
+    const scopes = [
+      named('a:b/../c "d" é 日本🔒'),
+      named('x'.repeat(512)),
+      path('/'),
+      path('/a b/ö'),
+      inode(0),
+      issue(1),
+    ]
+    const keys = [...scopes, byteRange(2 ** 53 - 1, 0, 1)].map(({ key }) => storeKey('a.B_c-9', key))
+    const answer = await postRequests(
+      url,
+      keys.map((key) => ({ op: 'claim', claim: claimOf(key) })),
+    )
+    expect(answer).toMatchObject({ status: 200, value: { statuses: keys.map(() => ({ state: 'held' })) } })
   })
 
   test('what the store cannot do is UNSUPPORTED', async () => {
@@ -282,7 +321,7 @@ test('streams asked for one behind the other end with their connection', async (
     /streams_under_way (\d+)/.exec((await get(`${url}/metrics`)).text)?.[1]
   const socket = connectSocket(Number(new URL(url).port), '127.0.0.1')
   const call = `GET /v1/notifications HTTP/1.1\r\nhost: localhost\r\nleasehold-session: ${'a'.repeat(22)}\r\n\r\n`
-  socket.write(call.repeat(20))
+  socket.write(call.repeat(10))
   await once(socket, 'data')
   await eventually(async () => Number(await underWay()) > 0, 'a stream')
   socket.destroy()

@@ -67,6 +67,26 @@ test('calls that arrive in one turn of the event loop go to the store in one sen
   expect(sends.length).toBeLessThan(6)
 })
 
+test('a claim that waits is told to poll soon if its session has no stream here, and not if it has', async () => {
+  const { url } = await startServer()
+  const session = 's'.repeat(22)
+  await postRequests(url, [{ op: 'claim', claim: claimOf(key) }])
+  const claim = claimOf(key)
+  const againMs = async (): Promise<number> => {
+    const body = JSON.stringify({ requests: [{ op: 'claim', claim }] })
+    const headers = { 'content-type': 'application/json', 'leasehold-session': session }
+    const response = await fetch(`${url}/v1/requests`, { method: 'POST', headers, body })
+    const { statuses } = (await response.json()) as { statuses: { state: string; againMs: number }[] }
+    expect(statuses).toMatchObject([{ state: 'waiting' }])
+    return statuses[0]?.againMs ?? Infinity
+  }
+  expect(await againMs()).toBeLessThanOrEqual(1000)
+  const stream = await fetch(`${url}/v1/notifications`, { headers: { 'leasehold-session': session } })
+  expect(await againMs()).toBeGreaterThan(10_000)
+  await stream.body?.cancel()
+  await eventually(async () => (await againMs()) <= 1000, 'the end of the stream')
+})
+
 describe('ids', () => {
   test('appear in no answer, but for one that the caller knows', async () => {
     const answers: string[] = []
@@ -287,6 +307,8 @@ describe('the OpenAPI document', () => {
         '/mine',
         '/openapi.json',
         '/v1/keys',
+        '/v1/locks/{namespace}/{name}',
+        '/v1/locks/{namespace}/{name}/renew',
         '/v1/notifications',
         '/v1/requests',
         '/v1/store',

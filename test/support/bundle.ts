@@ -1,5 +1,7 @@
+import { readFileSync } from 'node:fs'
 import { gzipSync } from 'node:zlib'
 import { rolldown } from 'rolldown'
+import { withoutSqlComments } from '../../scripts/sql-comments.mjs'
 
 /** A module and its imports, bundled into one file. */
 export interface Bundle {
@@ -29,7 +31,12 @@ export async function bundle(text: string): Promise<Bundle> {
       {
         name: entryName,
         resolveId: (specifier) => (specifier === entryName ? `${process.cwd()}/${entryName}.ts` : null),
-        load: (id) => (id === `${process.cwd()}/${entryName}.ts` ? text : null),
+        load: (id) => {
+          if (id === `${process.cwd()}/${entryName}.ts`) return text
+          // As the package is built.
+          if (!id.endsWith('.sql.generated.ts')) return null
+          return `export default ${JSON.stringify(withoutSqlComments(readFileSync(id.replace('.generated.ts', ''), 'utf8')))}`
+        },
       },
     ],
   })

@@ -17,7 +17,7 @@ export interface ServedStore {
 
 /**
  * Lends a store over HTTP. The suites identify claims by their ids, which a server hides: the ids are read from the
- * store itself, and it is an error if the server shows one.
+ * store itself, and it is an error if the server shows one that the caller does not know.
  */
 export async function servedBench(store: ServedStore, transport: NamedTransport = overNode): Promise<Bench> {
   const drivers: LockDriver[] = []
@@ -65,13 +65,13 @@ export async function servedBench(store: ServedStore, transport: NamedTransport 
 
 /** The ids of the store's own page, claim by claim. */
 async function withIds(page: KeyPage, store: LockDriver, query: ListQuery): Promise<KeyPage> {
-  const shown = page.keys.flatMap(({ claims }) => claims.filter(({ id }) => id !== ''))
+  const shown = page.keys.flatMap(({ claims }) => claims.filter(({ id }) => id !== '' && id !== query.known))
   if (shown.length > 0) throw new Error(`The server shows ids: ${JSON.stringify(shown)}`)
   const direct = await store.list(query)
   return {
     ...page,
-    keys: page.keys.map(({ key, claims }, place) => ({
-      key,
+    keys: page.keys.map(({ claims, ...listed }, place) => ({
+      ...listed,
       claims: claims.map((claim, index) => ({ ...claim, id: direct.keys[place]?.claims[index]?.id ?? '' })),
     })),
   }

@@ -4,7 +4,7 @@ import type { Command } from '../command.ts'
 import { interruptibly } from '../interruption.ts'
 import { shortTime } from '../output/short-time.ts'
 import { chooseStore, describeStore, storeHelp } from '../stores/store.ts'
-import { formatTable } from '../output/table.ts'
+import { Table } from '../output/table.ts'
 import { printableJson } from '../output/terminal-text.ts'
 import { UsageError } from '../exit-codes.ts'
 import { randomBytes } from 'node:crypto'
@@ -61,7 +61,7 @@ export const benchCommand: Command = {
         else messages.status(`${measurement.text}: done`)
       }
       messages.clearStatus()
-      if (!isJson) print(formatTable(['', 'a second', 'median', '99 %'], measured.map(rowOf)))
+      if (!isJson) print(new Table(['', 'a second', 'median', '99 %']).format(measured.map(rowOf)))
       return 0
     })
   },

@@ -4,7 +4,7 @@ import type { Command } from '../command.ts'
 import { lockJson } from '../output/lock-json.ts'
 import { kindHelp, kindOption, readTarget, shownName } from '../output/lock-name.ts'
 import { storeHelp, withLocks } from '../stores/store.ts'
-import { printableCopy, printableJson } from '../output/terminal-text.ts'
+import { printableJson } from '../output/terminal-text.ts'
 
 const help = `Usage: leasehold explain NAME [options]
 
@@ -12,7 +12,7 @@ Says who holds the lock NAME, since when, and who waits for it in which order.
 
 Options:
 ${kindHelp}
-  --json              one JSON document: kind, name, key, holders, waiters
+  --json              one JSON document: kind, name, key, held, waiting, holders, waiters
 ${storeHelp}
 
 Examples:
@@ -32,9 +32,16 @@ export const explainCommand: Command = {
     return withLocks(given, context, {}, async (locks) => {
       const lock = await locks.inspect(target.scope)
       if (given.flags.has('json')) {
-        const free = { scope: target.name, key: `${locks.namespace}/${target.scope.key}`, holders: [], waiters: [] }
+        const free = {
+          scope: target.name,
+          key: `${locks.namespace}/${target.scope.key}`,
+          holders: [],
+          waiters: [],
+          held: 0,
+          waiting: 0,
+        }
         context.print(`${printableJson(lockJson(target, lock ?? free))}\n`)
-      } else context.print(`${explainLock(shownName(target), printableCopy(lock))}\n`)
+      } else context.print(`${explainLock(shownName(target), lock)}\n`)
       return 0
     })
   },

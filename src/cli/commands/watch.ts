@@ -30,7 +30,7 @@ changes are not shown. If the store was reached once and fails later, watch keep
 Options:
 ${kindHelp}
   --all               every lock of the namespace
-  --json              one line of JSON for each change: kind, name, key, holders, waiters
+  --json              one line of JSON for each change: kind, name, key, held, waiting, holders, waiters
 ${storeHelp}
 
 Examples:
@@ -107,7 +107,10 @@ async function readLocks(locks: Locks, target: Target | undefined): Promise<Map<
   if (target === undefined) for await (const lock of everyLock(locks)) found.set(lock.key, lock)
   else {
     const key = `${locks.namespace}/${target.scope.key}`
-    found.set(key, (await locks.inspect(target.scope)) ?? { scope: target.name, key, holders: [], waiters: [] })
+    found.set(
+      key,
+      (await locks.inspect(target.scope)) ?? { scope: target.name, key, holders: [], waiters: [], held: 0, waiting: 0 },
+    )
   }
   return found
 }
@@ -116,20 +119,24 @@ async function readLocks(locks: Locks, target: Target | undefined): Promise<Map<
 export function changed(before: ReadonlyMap<string, LockInfo>, after: ReadonlyMap<string, LockInfo>): LockInfo[] {
   const altered = [...after].filter(([key, lock]) => stateOf(lock) !== stateOf(before.get(key)))
   const gone = [...before].filter(([key]) => !after.has(key))
-  return [...gone.map(([, lock]) => ({ ...lock, holders: [], waiters: [] })), ...altered.map(([, lock]) => lock)]
+  return [
+    ...gone.map(([, lock]) => ({ ...lock, holders: [], waiters: [], held: 0, waiting: 0 })),
+    ...altered.map(([, lock]) => lock),
+  ]
 }
 
 function stateOf(lock: LockInfo | undefined): string | undefined {
-  return lock && JSON.stringify([lock.holders.map(({ fence }) => fence), lock.waiters.length])
+  return lock && JSON.stringify([lock.holders.map(({ fence }) => fence), lock.held, lock.waiting])
 }
 
-function showState(called: LockName, { holders, waiters }: LockInfo): string {
+function showState(called: LockName, { holders, held: heldBy, waiting: waitedFor }: LockInfo): string {
   const now = new Date()
   const held = holders.map(({ runner, fence, range }) => {
     const which = range === undefined ? '' : `, bytes ${range.start} to ${range.end},`
     return `held by ${runnerText(runner)}${which} with fence ${fence}`
   })
-  const waiting = waiters.length === 0 ? [] : [`${waiters.length} waiting`]
+  if (heldBy > holders.length) held.push(`and by ${heldBy - holders.length} more`)
+  const waiting = waitedFor === 0 ? [] : [`${waitedFor} waiting`]
   return `${clockTime(now, now)} ${shownName(called)}: ${[...held, ...waiting].join(', ') || 'free'}`
 }
 

@@ -1,6 +1,6 @@
 import { formatDuration } from '../../core/time/duration.ts'
 import type { ClaimInfo } from '../../index.ts'
-import { printable } from './terminal-text.ts'
+import { printable } from '../../core/printable.ts'
 
 /** A runner in words: `runner_… (alice running make, host build-7, pid 4711)`. */
 export function runnerText({ id, host, pid, metadata }: ClaimInfo['runner']): string {

@@ -1,7 +1,8 @@
 import { splitStoreKey } from '../../core/contract/scope.ts'
 import { byteRange, inode, issue, named, path, type Scope } from '../../index.ts'
 import type { ParsedArguments, OptionTable } from '../arguments.ts'
-import { printable, quoted } from './terminal-text.ts'
+import { printable } from '../../core/printable.ts'
+import { quoted } from './terminal-text.ts'
 import { UsageError } from '../exit-codes.ts'
 
 const kinds = ['name', 'path', 'inode', 'issue', 'range'] as const

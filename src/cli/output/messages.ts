@@ -1,7 +1,7 @@
 import { isatty } from 'node:tty'
 import { redactedText } from '../../core/contract/redaction.ts'
 import { StandardError } from './standard-error.ts'
-import { printable } from './terminal-text.ts'
+import { printable } from '../../core/printable.ts'
 
 /** The messages of Leasehold itself: lines on standard error. */
 export interface Messages {

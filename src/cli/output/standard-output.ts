@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { exitCodes } from '../exit-codes.ts'
 import type { Messages } from './messages.ts'
 
@@ -5,6 +6,8 @@ import type { Messages } from './messages.ts'
 export interface StandardOutput {
   /** Writes to standard output. If the reader closes it (`| head`), exits quietly; reports other failures. */
   readonly print: (text: string) => void
+  /** Resolves once there is room for more output. */
+  readonly drained: () => Promise<void>
   /** Ends the process once all output is written, whatever else is still running. */
   readonly finish: (exitCode: number) => void
 }
@@ -22,6 +25,9 @@ export function standardOutput({ say }: Messages): StandardOutput {
       if (!isUsed) process.stdout.on('error', (error) => end(error, 0))
       isUsed = true
       process.stdout.write(text)
+    },
+    async drained() {
+      if (isUsed && process.stdout.writableNeedDrain) await once(process.stdout, 'drain')
     },
     finish(exitCode) {
       // Opening process.stdout would make the pipe that we share with the command non-blocking.

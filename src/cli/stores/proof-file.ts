@@ -12,6 +12,7 @@ import {
 import path from 'node:path'
 import type { StoreIdentity } from '../../api/stores/store-url.ts'
 import { messageOf } from '../../core/errors.ts'
+import { isMadeByStranger } from '../../core/machine/foreign-files.ts'
 import { splitStoreKey } from '../../core/contract/scope.ts'
 import type { LeaseProof } from '../../index.ts'
 import type { ParsedArguments } from '../arguments.ts'
@@ -95,6 +96,10 @@ function readOwn(file: string): string {
     const user = process.geteuid?.()
     if (user !== undefined && stats.uid !== user) {
       throw new UsageError(`${quoted(file)} belongs to another user, who could name any store in it. It is not used.`)
+    }
+    // A link to another proof of ours would have us release the wrong lock.
+    if (isMadeByStranger(file)) {
+      throw new UsageError(`${quoted(file)} is a link of another user, who could name any proof by it. It is not used.`)
     }
     if (user !== undefined && (stats.mode & 0o022) !== 0) {
       throw new UsageError(

@@ -4,7 +4,7 @@ import { redactedUrl } from '../../core/contract/redaction.ts'
 import { LeaseholdError, type ConnectOptions, type Locks, type LockInfo } from '../../index.ts'
 import type { ParsedArguments } from '../arguments.ts'
 import type { CommandContext } from '../command.ts'
-import { printable } from '../output/terminal-text.ts'
+import { printable } from '../../core/printable.ts'
 import { UsageError } from '../exit-codes.ts'
 import { parseQuorum, identifyStore, type StoreIdentity } from '../../api/stores/store-url.ts'
 

@@ -20,6 +20,7 @@ export class LockDetails {
   #queue = element('ol', { class: 'queue' })
   #queueTitle = element('h3')
   #more = element('p', { class: 'quiet' })
+  #moreHolders = element('p', { class: 'quiet' })
   /** @type {KeyedChildren<Claim>} */
   #holderCards
   /** @type {KeyedChildren<Claim>} */
@@ -48,7 +49,7 @@ export class LockDetails {
     this.element = element(
       'div',
       { class: 'details' },
-      element('section', {}, element('h3', {}, 'Held by'), this.#nobody, this.#holders),
+      element('section', {}, element('h3', {}, 'Held by'), this.#nobody, this.#holders, this.#moreHolders),
       element('section', {}, this.#queueTitle, this.#queue, this.#more),
       command && element('p', { class: 'hint' }, 'In a terminal: ', element('code', {}, command)),
     )
@@ -58,13 +59,15 @@ export class LockDetails {
   /** @param {Lock} lock */
   update(lock) {
     this.#lock = lock
-    const { holders, waiters } = lock
+    const { holders, waiters, held, waiting } = lock
     this.#nobody.hidden = holders.length > 0
     this.#holderCards.show(holders)
-    this.#queueTitle.textContent =
-      waiters.length === 0 ? 'No waiters' : `${counted(waiters.length, 'waiter')}, in order`
-    this.#waiterItems.show(waiters.slice(0, waitersShownMax))
-    const hidden = waiters.length - waitersShownMax
+    const unshown = held - holders.length
+    this.#moreHolders.textContent = unshown > 0 ? `and ${unshown} more holders` : ''
+    this.#queueTitle.textContent = waiting === 0 ? 'No waiters' : `${counted(waiting, 'waiter')}, in order`
+    const shown = waiters.slice(0, waitersShownMax)
+    this.#waiterItems.show(shown)
+    const hidden = waiting - shown.length
     this.#more.textContent = hidden > 0 ? `and ${hidden} more behind them` : ''
   }
 }

@@ -165,7 +165,7 @@ class LockRow {
   /** @param {Lock} lock */
   update(lock) {
     this.#lock = lock
-    const { scope, namespace, holders, waiters } = lock
+    const { scope, namespace, holders, waiting } = lock
     const [first] = holders
     this.#name.textContent = visible(scope)
     this.#namespace.textContent = visible(namespace)
@@ -180,8 +180,8 @@ class LockRow {
       this.#held.update(first.sinceMs, first.readAt)
       this.#lease.update(first)
     }
-    this.#waiting.textContent = waiters.length === 0 ? '' : String(waiters.length)
-    this.#waiting.className = waiters.length === 0 ? '' : 'count'
+    this.#waiting.textContent = waiting === 0 ? '' : String(waiting)
+    this.#waiting.className = waiting === 0 ? '' : 'count'
     if (!this.#below.hidden) this.#details?.update(lock)
   }
 
@@ -198,10 +198,10 @@ class LockRow {
 }
 
 /** @param {Lock} lock */
-function placeText({ holders }) {
+function placeText({ holders, held }) {
   const [first] = holders
   const place = first === undefined ? '' : runnerPlace(first.runner)
-  return holders.length > 1 ? `${place}, and ${holders.length - 1} more` : place
+  return held > 1 ? `${place}, and ${held - 1} more` : place
 }
 
 /**

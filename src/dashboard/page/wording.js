@@ -78,14 +78,13 @@ export function runnerPlace(runner) {
  * @param {Lock} lock
  * @returns {{ text: string, tone: Tone }}
  */
-export function lockState({ holders, waiters }) {
+export function lockState({ holders, held, waiting }) {
   const [first] = holders
-  if (first === undefined) return { text: 'free', tone: waiters.length > 0 ? 'warn' : 'plain' }
+  if (first === undefined) return { text: 'free', tone: waiting > 0 ? 'warn' : 'plain' }
   if (holders.some(({ expired }) => expired)) return { text: 'expired', tone: 'bad' }
   if (holders.some(({ leaving }) => leaving !== undefined)) return { text: 'leaving', tone: 'warn' }
-  if (first.mode === 'exclusive')
-    return { text: holders.length > 1 ? `${holders.length} ranges` : 'held', tone: 'good' }
-  const text = first.limit === undefined ? `shared by ${holders.length}` : `${holders.length} of ${first.limit} permits`
+  if (first.mode === 'exclusive') return { text: held > 1 ? `${held} ranges` : 'held', tone: 'good' }
+  const text = first.limit === undefined ? `shared by ${held}` : `${held} of ${first.limit} permits`
   return { text, tone: 'good' }
 }
 

@@ -1,15 +1,18 @@
 import type { IncomingMessage } from 'node:http'
 import { LeaseholdError } from '../../core/errors.ts'
-import { knownHeader, sessionHeader, storeHeader } from '../../core/wire/replies.ts'
+import { knownHeader, leaseHeader, sessionHeader, storeHeader } from '../../core/wire/replies.ts'
 import type { Answer } from '../contract/call.ts'
 import { invalid, HttpError } from '../contract/http-error.ts'
 
 const answeredFor = {
-  'access-control-allow-methods': 'GET, POST',
-  'access-control-allow-headers': ['authorization', 'content-type', sessionHeader, knownHeader].join(', '),
+  'access-control-allow-methods': 'GET, POST, PUT, DELETE',
+  'access-control-allow-headers': ['authorization', 'content-type', sessionHeader, knownHeader, leaseHeader].join(', '),
   // What browsers keep at most.
   'access-control-max-age': '7200',
 }
+
+/** Headers of answers that pages may read. */
+const exposed = [storeHeader, 'retry-after'].join(', ')
 
 /** Origins whose pages may call this server from a browser, and read what it answers. A server without any says nothing of them. */
 export class AllowedOrigins {
@@ -26,7 +29,7 @@ export class AllowedOrigins {
   headersFor({ headers: { origin } }: IncomingMessage): Readonly<Record<string, string>> {
     if (this.#origins.size === 0) return {}
     if (origin === undefined || !this.#origins.has(origin)) return { vary: 'origin' }
-    return { vary: 'origin', 'access-control-allow-origin': origin, 'access-control-expose-headers': storeHeader }
+    return { vary: 'origin', 'access-control-allow-origin': origin, 'access-control-expose-headers': exposed }
   }
 
   /** The answer to a browser that asks on behalf of an allowed page, before it calls; undefined for everything else. */

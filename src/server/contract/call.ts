@@ -2,37 +2,53 @@ import type { IncomingHttpHeaders } from 'node:http'
 import type { Optional, Schema } from '../../core/wire/schema.ts'
 
 /**
- * What a token may do. `lock`: claim, renew, release. `read`: see locks, holders and queues. `evict`: end the claims of
- * others, and claim by force.
+ * What a token may do. `read`: see locks, holders and queues. `lock`: claim, renew, release. `evict`: end the claims of
+ * others, and claim by a rule that takes from a live holder. `admin`: all of that, lift fences past the clock, and see the
+ * counts of every token.
  */
-export type Right = 'lock' | 'read' | 'evict'
+export type Right = 'read' | 'lock' | 'evict' | 'admin'
 
 /** Who makes a call, as its token says. */
 export interface Principal {
   /** For logs, the audit and the metadata of claims. Never the token itself. */
   readonly name: string
+  /** The rights that it has for some key at least. */
   readonly rights: ReadonlySet<Right>
-  /** Whether it may touch a namespace. */
+  /** Whether it has any right for some key of a namespace. */
   covers(namespace: string): boolean
+  /** Whether it has the right for a key, and for all keys that begin with that text. */
+  may(right: Right, key: string): boolean
+}
+
+/** Who makes a call, and from where: what is authorized, and what the audit says. */
+export interface Caller {
+  readonly principal: Principal
+  /** The address of the caller, or of the last proxy that is not trusted. */
+  readonly address: string
 }
 
 /** One HTTP request, read and allowed. */
-export interface Call {
-  readonly principal: Principal
+export interface Call extends Caller {
   readonly headers: IncomingHttpHeaders
   readonly query: URLSearchParams
-  /** What a POST came with: JSON, read and no more. */
+  /** What stands in the path for each `{part}` of the route's, decoded. */
+  readonly parameters: Readonly<Record<string, string>>
+  /** What the call came with: JSON, read and no more. Undefined: nothing. */
   readonly body: unknown
-  /** Aborts when the caller has gone. */
+  /** Aborts when the caller has gone, and when its token is revoked or expires. */
   readonly signal: AbortSignal
+  /** Counts this many requests more against the token's rate limit: a call counts as one. */
+  charge(requests: number): void
 }
 
-/** What a route answers. Made by `json`, `text` or `events`. */
+/** What a route answers. Made by `json`, `text`, `fixed` or `events`. */
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** Text, or a stream of server-sent events that goes on until either side ends it. */
-  readonly body: string | EventFeed
+  /** Text, bytes, or a stream of server-sent events that goes on until either side ends it. */
+  readonly body: string | Uint8Array | EventFeed
+  /** Called if the caller has gone before the answer was handed to the network. Must not throw. */
+  readonly onUnsent?: (() => void) | undefined
 }
 
 /** Writes server-sent events to a caller, from when it is attached. */
@@ -46,6 +62,8 @@ export type JsonSchema = Readonly<Record<string, unknown>>
 
 /** What a route takes and gives, for the OpenAPI document: as JSON Schema, or as the server's own routes describe it. */
 export interface RouteSchema {
+  /** The parts of the path, by name. */
+  readonly path?: Readonly<Record<string, JsonSchema>> | undefined
   /** By name; all of them may be left out unless `required` names them. */
   readonly query?: Readonly<Record<string, Schema | Optional | JsonSchema>> | undefined
   readonly headers?: Readonly<Record<string, JsonSchema>> | undefined
@@ -54,12 +72,22 @@ export interface RouteSchema {
   /** The answer with status 200, and its type if that is not JSON. */
   readonly answer?: Schema | JsonSchema | undefined
   readonly answerType?: string | undefined
+  /** What readers of the document are shown: parameters by name, the body, the answer, a problem. */
+  readonly examples?: RouteExamples | undefined
+}
+
+/** Examples for the OpenAPI document. */
+export interface RouteExamples {
+  readonly parameters?: Readonly<Record<string, string | number>> | undefined
+  readonly body?: unknown
+  readonly answer?: unknown
+  readonly problem?: unknown
 }
 
 /** One thing the server can be asked for. */
 export interface Route {
-  readonly method: 'GET' | 'POST'
-  /** Matched whole. */
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  /** Matched whole. `{name}` stands for one part of a path; the last of several, for whatever is left, slashes and all. */
   readonly path: string
   /** The right that the token needs. `token`: any token will do, and the route checks further. `anybody`: no token is needed. */
   readonly right: Right | 'token' | 'anybody'
@@ -71,6 +99,16 @@ export interface Route {
   readonly documented?: boolean | undefined
   /** True: answered also while as many calls are under way as may be, which is when operators need it most. */
   readonly always?: boolean | undefined
+  /**
+   * Whether the call comes with JSON.
+   *
+   * @default 'required' for POST, 'none' for all others
+   */
+  readonly takesBody?: 'required' | 'optional' | 'none' | undefined
+  /** True: the answer may be long in coming, so the call needs a connection on which we see its caller go. */
+  readonly waits?: boolean | undefined
+  /** True: errors are problem documents (RFC 9457), for whatever begins as this path does. */
+  readonly problems?: boolean | undefined
   handle(call: Call): Answer | Promise<Answer>
 }
 
@@ -88,8 +126,18 @@ export function text(body: string, type = 'text/plain; charset=utf-8', status = 
   return { status, headers: { 'content-type': type }, body }
 }
 
+/** The same answer for every caller: its bytes are in memory once, however many callers do not read them. */
+export function fixed({ status, headers, body }: Answer): Answer {
+  return { status, headers, body: typeof body === 'string' ? Buffer.from(body) : body }
+}
+
 /** An answer that goes on: server-sent events. */
 export function events(source: EventFeed): Answer {
   // A proxy that buffers would hold events back.
   return { status: 200, headers: { 'content-type': 'text/event-stream', 'x-accel-buffering': 'no' }, body: source }
+}
+
+/** Whether the body of an answer goes on. @internal */
+export function isFeed(body: Answer['body']): body is EventFeed {
+  return typeof body === 'object' && 'attach' in body
 }

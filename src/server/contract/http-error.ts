@@ -1,11 +1,25 @@
 import { LeaseholdError, type ErrorCode } from '../../core/errors.ts'
-import { toWireError } from '../../core/wire/replies.ts'
+import { toWireError, type WireError } from '../../core/wire/replies.ts'
 import { json, type Answer } from './call.ts'
+import { problem } from './problem.ts'
 
 /** Why a call was refused, for the metrics. */
-export type RejectReason = 'draining' | 'limit' | 'host' | 'route' | 'token' | 'right' | 'body' | 'input' | 'store'
+export type RejectReason =
+  | 'draining'
+  | 'limit'
+  | 'quota'
+  | 'rate'
+  | 'host'
+  | 'route'
+  | 'token'
+  | 'right'
+  | 'body'
+  | 'input'
+  | 'store'
+  /** The lock was not granted, or is not held. */
+  | 'lock'
 
-/** A call that is answered with an error. Nothing has been asked of the store. */
+/** A call that is answered with an error. Nothing has been asked of the store, unless the reason is `lock` or `store`. */
 export class HttpError extends Error {
   override readonly name = 'HttpError'
   readonly status: number
@@ -28,9 +42,18 @@ export class HttpError extends Error {
 
   get answer(): Answer {
     const error = toWireError(this.error)
-    const { retryAfterMs } = error
+    return json({ error }, this.status, this.#headersOf(error))
+  }
+
+  /** The same as a problem document. */
+  get problem(): Answer {
+    const error = toWireError(this.error)
+    return problem(this.status, error, this.#headersOf(error))
+  }
+
+  #headersOf({ retryAfterMs }: WireError): Readonly<Record<string, string>> {
     const retryAfter = retryAfterMs === undefined ? {} : { 'retry-after': String(Math.ceil(retryAfterMs / 1000)) }
-    return json({ error }, this.status, { ...retryAfter, ...this.headers })
+    return { ...retryAfter, ...this.headers }
   }
 }
 
@@ -65,12 +88,13 @@ export function invalid(message: string, status = 400, why: RejectReason = 'inpu
 }
 
 /** Too much at once: a little later there may be room. */
-export function tooMuch(message: string, retryAfterMs: number): HttpError {
-  return new HttpError(429, 'limit', new LeaseholdError('UNAVAILABLE', message, { reason: 'busy', retryAfterMs }))
+export function tooMuch(message: string, retryAfterMs: number, why: RejectReason = 'limit'): HttpError {
+  return new HttpError(429, why, new LeaseholdError('UNAVAILABLE', message, { reason: 'busy', retryAfterMs }))
 }
 
-/** The answer to a fault of ours: no inner detail, the log has that. */
-export const internalFault: Answer = json(
-  { error: { code: 'UNAVAILABLE', message: "The server failed. The server's log says how.", reason: 'server' } },
+/** A fault of ours: no inner detail, the log has that. */
+export const internalFault = new HttpError(
   500,
+  'store',
+  new LeaseholdError('UNAVAILABLE', "The server failed. The server's log says how.", { reason: 'server' }),
 )

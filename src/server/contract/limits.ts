@@ -16,7 +16,7 @@ export interface ServerLimits {
    */
   readonly requestsPerCallMax: number
   /**
-   * Calls under way at once, streams not counted.
+   * Calls carried out at once, streams and bodies that are still arriving not counted.
    *
    * @default 1000
    */
@@ -33,6 +33,85 @@ export interface ServerLimits {
    * @default 20_000
    */
   readonly connectionsMax: number
+  /**
+   * Connections at once from one address, unless it is a trusted proxy. Of IPv6, a network of 64 bits is one address.
+   *
+   * @default 5000
+   */
+  readonly connectionsPerAddressMax: number
+  /**
+   * Calls at once on one connection. Whoever sends more before it has read the answers is cut off.
+   *
+   * @default 16
+   */
+  readonly callsPerConnectionMax: number
+  /**
+   * Calls of one token at once, those whose body is still arriving too.
+   *
+   * @default 500
+   */
+  readonly callsPerTokenMax: number
+  /**
+   * Event streams of one token at once.
+   *
+   * @default 5000
+   */
+  readonly streamsPerTokenMax: number
+  /**
+   * Bytes in memory of bodies that are carried out and of answers that are not read yet, of all connections. If there are more,
+   * connections of the token, or the address, with the most of them are cut off.
+   *
+   * @default 67_108_864
+   */
+  readonly heldBytesMax: number
+  /**
+   * The same of one connection with several calls.
+   *
+   * @default 8_388_608
+   */
+  readonly heldBytesPerConnectionMax: number
+  /**
+   * Bytes of a listing; a page that would be longer has fewer keys, and then fewer claims of a key.
+   *
+   * @default 4_194_304
+   */
+  readonly listBytesMax: number
+  /**
+   * Claims that callers have by this server, held and waiting.
+   *
+   * @default 200_000
+   */
+  readonly claimsInAllMax: number
+  /**
+   * Claims of one token, held and waiting.
+   *
+   * @default 50_000
+   */
+  readonly claimsPerTokenMax: number
+  /**
+   * Waiting claims of one token.
+   *
+   * @default 10_000
+   */
+  readonly waitersPerTokenMax: number
+  /**
+   * Waiting claims for one key.
+   *
+   * @default 10_000
+   */
+  readonly waitersPerKeyMax: number
+  /**
+   * Bytes that all claims take in memory, with their metadata, about.
+   *
+   * @default 134_217_728
+   */
+  readonly claimBytesMax: number
+  /**
+   * The same of one token.
+   *
+   * @default 33_554_432
+   */
+  readonly claimBytesPerTokenMax: number
   /**
    * Claims whose session is remembered, for notifications; the oldest are forgotten first.
    *
@@ -64,6 +143,18 @@ export interface ServerLimits {
    */
   readonly readWithinMs: number
   /**
+   * Calls that wait for a lock at once. They do not count among the calls under way.
+   *
+   * @default 10_000
+   */
+  readonly waitsMax: number
+  /**
+   * How long a call may wait for a lock.
+   *
+   * @default 60_000
+   */
+  readonly waitMaxMs: number
+  /**
    * How long calls under way may take to finish when the server closes.
    *
    * @default 10_000
@@ -77,11 +168,26 @@ const defaults: ServerLimits = {
   callsMax: 1000,
   streamsMax: 10_000,
   connectionsMax: 20_000,
+  connectionsPerAddressMax: 5000,
+  callsPerConnectionMax: 16,
+  callsPerTokenMax: 500,
+  streamsPerTokenMax: 5000,
+  heldBytesMax: 67_108_864,
+  heldBytesPerConnectionMax: 8_388_608,
+  listBytesMax: 4_194_304,
+  claimsInAllMax: 200_000,
+  claimsPerTokenMax: 50_000,
+  waitersPerTokenMax: 10_000,
+  waitersPerKeyMax: 10_000,
+  claimBytesMax: 134_217_728,
+  claimBytesPerTokenMax: 33_554_432,
   claimsMax: 100_000,
   urlLengthMax: 8192,
   headersWithinMs: 10_000,
   bodyWithinMs: 10_000,
   readWithinMs: 30_000,
+  waitsMax: 10_000,
+  waitMaxMs: 60_000,
   drainWithinMs: 10_000,
 }
 

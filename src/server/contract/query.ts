@@ -20,7 +20,7 @@ export function readQuery<Fields extends AnyFields>(
     if (!Object.hasOwn(fields, name)) throw noSuchParameter(name, Object.keys(fields))
     if (Object.hasOwn(values, name)) throw invalid(`${name} is there twice.`)
     if (value === '' && emptyIsAbsent) continue
-    values[name] = isWhole(fields[name]) && /^\d{1,15}$/.test(value) ? Number(value) : value
+    values[name] = isWhole(fields[name]) && /^-?\d{1,15}$/.test(value) ? Number(value) : value
   }
   const fault = faultIn(openObject(fields), values)
   if (fault !== undefined) throw invalid(`${fault.slice(1)}.`)

@@ -1,98 +1,205 @@
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { LeaseholdError } from '../../core/errors.ts'
+import type { Authenticator } from '../auth/authenticator.ts'
 import { type AllowedOrigins, checkHost } from '../auth/origins.ts'
-import type { Answer, Call, Principal, Route } from '../contract/call.ts'
+import type { RateLimits } from '../auth/rate-limits.ts'
+import type { Answer, Call, Caller, Route } from '../contract/call.ts'
 import type { ServerLimits } from '../contract/limits.ts'
 import { forbidden, invalid, HttpError } from '../contract/http-error.ts'
-import { anybody, nobody, type TokenBook } from '../auth/tokens.ts'
+import { anybody, nobody, type SignIn } from '../auth/tokens.ts'
+import type { TrustedProxies } from './caller-address.ts'
+import { certificateNamesOf } from './tls.ts'
 
 /** Decides whether a call is allowed. */
 export interface AccessPolicy {
   readonly router: Router
   readonly limits: ServerLimits
   /** Undefined: no token is needed, as only this machine can call. */
-  readonly tokens: TokenBook | undefined
+  readonly authenticator: Authenticator | undefined
+  readonly rates: RateLimits
   /** The origins whose pages may call, from a browser. */
   readonly origins: AllowedOrigins
+  readonly proxies: TrustedProxies
+}
+
+/** What is known of a call, for the metrics and the audit, however far it gets. */
+export interface SeenCall {
+  /** The path of its route. */
+  route: string
+  readonly address: string
+  /** The name of the token. */
+  by: string | undefined
 }
 
 /** A call that may use its route. */
-export interface AuthorizedCall {
+export interface AuthorizedCall extends Caller {
   readonly route: Route
-  readonly principal: Principal
   readonly query: URLSearchParams
+  /** Undefined where no token is asked for. */
+  readonly signIn: SignIn | undefined
+  readonly parameters: Readonly<Record<string, string>>
 }
 
-/** Finds the route of a request. Throws HttpError if there is none, or if the token may not use it. */
-export function authorize(request: IncomingMessage, { router, limits, tokens }: AccessPolicy): AuthorizedCall {
-  if (tokens === undefined) checkHost(request.headers.host)
+/** Finds the route of a request. Rejects with HttpError if there is none, or if the token may not use it. */
+export async function authorize(
+  request: IncomingMessage,
+  { router, limits, authenticator, rates }: AccessPolicy,
+  seen: SeenCall,
+): Promise<AuthorizedCall> {
+  const { address } = seen
+  if (authenticator === undefined) checkHost(request.headers.host)
   const url = request.url ?? ''
   if (url.length > limits.urlLengthMax) {
     throw invalid(`The URL is longer than ${limits.urlLengthMax} characters.`, 414, 'limit')
   }
-  const split = url.indexOf('?')
-  const route = router.find(request.method ?? '', split < 0 ? url : url.slice(0, split))
-  const query = new URLSearchParams(split < 0 ? '' : url.slice(split + 1))
-  return { route, query, principal: admitted(route, request.headers.authorization, tokens) }
+  const path = pathOf(url)
+  const { route, parameters } = routeOf(request.method ?? '', path, router, () => rates.checkAddress(address))
+  seen.route = route.path
+  const query = new URLSearchParams(url.slice(path.length + 1))
+  const found = { route, query, parameters, address }
+  if (authenticator === undefined || route.right === 'anybody') {
+    return { ...found, signIn: undefined, principal: authenticator === undefined ? anybody : nobody }
+  }
+  const { authorization } = request.headers
+  const signIn = await authenticator.signIn({ authorization, certificateNames: certificateNamesOf(request.socket) })
+  const { principal, rate } = signIn
+  seen.by = principal.name
+  rates.checkToken(principal.name, rate)
+  if (route.right !== 'token' && !principal.rights.has(route.right)) {
+    throw forbidden(`The token ${JSON.stringify(principal.name)} lacks the right '${route.right}'.`)
+  }
+  return { ...found, signIn, principal }
+}
+
+/** Every call counts against the rate of its address, those to no route too, except what operators must always get an answer to. */
+function routeOf(method: string, path: string, router: Router, count: () => void): FoundRoute {
+  let found: FoundRoute | undefined
+  try {
+    found = router.find(method, path)
+    return found
+  } finally {
+    if (found?.route.always !== true) count()
+  }
+}
+
+/** How a call is carried out. */
+export interface CarryOutOptions {
+  /** Aborts when the answer is of no use any more. */
+  readonly signal: AbortSignal
+  /** Learns how many bytes of the body have arrived. */
+  readonly received: (bytes: number) => void
+  /**
+   * Called when the body is there, and not read yet: before that a call costs only what has arrived of it. Resolves when it is its
+   * caller's turn, and rejects if there are too many calls.
+   */
+  readonly admit: (bodyBytes: number) => Promise<void>
 }
 
 /** Reads the body of the request, and lets the route answer. */
 export async function carryOut(
   request: IncomingMessage,
-  response: ServerResponse,
-  { route, principal, query }: AuthorizedCall,
-  limits: ServerLimits,
+  { route, principal, address, query, parameters }: AuthorizedCall,
+  { limits, rates }: Pick<AccessPolicy, 'limits' | 'rates'>,
+  { signal, received, admit }: CarryOutOptions,
 ): Promise<Answer> {
-  const gone = new AbortController()
-  response.once('close', () => gone.abort())
-  const body = route.method === 'POST' ? await readBody(request, limits) : undefined
-  const call: Call = { principal, headers: request.headers, query, body, signal: gone.signal }
+  const bytes = hasBody(route, request) ? await readBody(request, limits, received) : undefined
+  await admit(bytes?.length ?? 0)
+  const body = bytes && parsed(bytes)
+  const charge = (requests: number): void => rates.chargeToken(principal.name, requests)
+  const call: Call = { principal, address, headers: request.headers, query, parameters, body, signal, charge }
   return route.handle(call)
 }
 
-function admitted({ right }: Route, authorization: string | undefined, tokens: TokenBook | undefined): Principal {
-  if (tokens === undefined) return anybody
-  if (right === 'anybody') return nobody
-  const principal = tokens.find(authorization)
-  if (principal === undefined) throw unauthorized(authorization)
-  if (right === 'token' || principal.rights.has(right)) return principal
-  throw forbidden(`The token ${JSON.stringify(principal.name)} lacks the right '${right}'.`)
+function hasBody(
+  { method, takesBody = method === 'POST' ? 'required' : 'none' }: Route,
+  request: IncomingMessage,
+): boolean {
+  if (takesBody !== 'optional') return takesBody === 'required'
+  const { 'content-length': length, 'transfer-encoding': encoding } = request.headers
+  return encoding !== undefined || Number(length ?? 0) > 0
 }
 
-function unauthorized(authorization: string | undefined): HttpError {
-  const message =
-    authorization === undefined
-      ? 'This server wants a token. Send it as Authorization: Bearer TOKEN.'
-      : 'This server does not know the token.'
-  const error = new LeaseholdError('UNAVAILABLE', message, { reason: 'auth' })
-  return new HttpError(401, 'token', error, { 'www-authenticate': 'Bearer' })
+/** The path of a URL as it came. */
+function pathOf(url: string): string {
+  const split = url.indexOf('?')
+  return split < 0 ? url : url.slice(0, split)
+}
+
+/** The routes of one path, and how to recognise it if it has parts. */
+interface PathEntry {
+  readonly pattern: RegExp | undefined
+  readonly methods: Map<string, Route>
+}
+
+/** A route, and what stands in the path for its parts. */
+interface FoundRoute {
+  readonly route: Route
+  readonly parameters: Readonly<Record<string, string>>
 }
 
 /** Finds the route of a call. */
 export class Router {
-  readonly #byPath = new Map<string, Map<string, Route>>()
+  readonly #byPath = new Map<string, PathEntry>()
+  /** How the paths begin whose errors are problem documents. */
+  readonly #problemPrefixes: readonly string[]
 
   constructor(routes: readonly Route[]) {
     for (const route of routes) {
-      let methods = this.#byPath.get(route.path)
-      if (methods === undefined) this.#byPath.set(route.path, (methods = new Map()))
-      if (methods.has(route.method)) {
+      let entry = this.#byPath.get(route.path)
+      if (entry === undefined)
+        this.#byPath.set(route.path, (entry = { pattern: patternOf(route.path), methods: new Map() }))
+      if (entry.methods.has(route.method)) {
         throw new LeaseholdError('INVALID', `There are two routes ${route.method} ${route.path}.`)
       }
-      methods.set(route.method, route)
+      entry.methods.set(route.method, route)
     }
+    this.#problemPrefixes = routes
+      .filter(({ problems }) => problems === true)
+      .map(({ path }) => path.split('{', 1)[0] ?? '')
   }
 
   /** Refuses with 404 where there is no such path, with 405 where it takes another method. */
-  find(method: string, path: string): Route {
-    const methods = this.#byPath.get(path)
-    if (methods === undefined) {
-      throw refuse(404, `There is nothing at ${path}. GET /openapi.json says what there is.`)
+  find(method: string, path: string): FoundRoute {
+    const entries = this.#entriesFor(path)
+    for (const { pattern, methods } of entries) {
+      const route = methods.get(method)
+      if (route !== undefined) return { route, parameters: pattern === undefined ? {} : partsOf(pattern, path) }
     }
-    const route = methods.get(method)
-    if (route !== undefined) return route
-    const allowed = [...methods.keys()].join(', ')
+    if (entries.length === 0) throw refuse(404, `There is nothing at ${path}. GET /openapi.json says what there is.`)
+    const allowed = entries.flatMap(({ methods }) => [...methods.keys()]).join(', ')
     throw refuse(405, `${path} takes ${allowed}, not ${method}.`, { allow: allowed })
+  }
+
+  /** Whether errors of a call to this URL are problem documents, whether there is a route or not. */
+  answersProblems(url: string): boolean {
+    return this.#problemPrefixes.some((prefix) => url.startsWith(prefix))
+  }
+
+  #entriesFor(path: string): readonly PathEntry[] {
+    const entry = this.#byPath.get(path)
+    // A path that has braces in it is no path of ours.
+    if (entry !== undefined && entry.pattern === undefined) return [entry]
+    return [...this.#byPath.values()].filter(({ pattern }) => pattern?.test(path) === true)
+  }
+}
+
+/** Undefined: the path has no parts. The last of several parts takes all that is left, as a name may have slashes in it. */
+function patternOf(path: string): RegExp | undefined {
+  if (!path.includes('{')) return undefined
+  const last = path.lastIndexOf('{')
+  const parts = path.replaceAll(
+    /\{(\w+)\}/g,
+    (_, name: string, at: number) => `(?<${name}>${at === last ? '.+' : '[^/]+'})`,
+  )
+  return new RegExp(`^${parts}$`, 's')
+}
+
+function partsOf(pattern: RegExp, path: string): Readonly<Record<string, string>> {
+  const groups = pattern.exec(path)?.groups ?? {}
+  try {
+    return Object.fromEntries(Object.entries(groups).map(([name, text]) => [name, decodeURIComponent(text)]))
+  } catch {
+    throw invalid(`${path} is not well encoded.`)
   }
 }
 
@@ -100,12 +207,19 @@ function refuse(status: number, message: string, headers: Readonly<Record<string
   return new HttpError(status, 'route', new LeaseholdError('INVALID', message), headers)
 }
 
-/** Reads the JSON that a POST came with, up to the limits of size and time. */
-export async function readBody(request: IncomingMessage, limits: ServerLimits): Promise<unknown> {
+/** Reads the JSON that a call came with, up to the limits of size and time. */
+async function readBody(
+  request: IncomingMessage,
+  limits: ServerLimits,
+  received: CarryOutOptions['received'],
+): Promise<Buffer> {
   const type = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase()
   // Pages of other sites can make a browser send some other types without a preflight request.
-  if (type !== 'application/json') throw invalid('A POST needs the header Content-Type: application/json.', 415, 'body')
-  const bytes = await readBytes(request, limits)
+  if (type !== 'application/json') throw invalid('A body needs the header Content-Type: application/json.', 415, 'body')
+  return readBytes(request, limits, received)
+}
+
+function parsed(bytes: Buffer): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'))
   } catch {
@@ -113,7 +227,11 @@ export async function readBody(request: IncomingMessage, limits: ServerLimits): 
   }
 }
 
-function readBytes(request: IncomingMessage, { bodyBytesMax, bodyWithinMs }: ServerLimits): Promise<Buffer> {
+function readBytes(
+  request: IncomingMessage,
+  { bodyBytesMax, bodyWithinMs }: ServerLimits,
+  received: CarryOutOptions['received'],
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const pieces: Buffer[] = []
     let length = 0
@@ -124,6 +242,7 @@ function readBytes(request: IncomingMessage, { bodyBytesMax, bodyWithinMs }: Ser
     const take = (piece: Buffer): void => {
       length += piece.length
       pieces.push(piece)
+      received(length)
       if (length <= bodyBytesMax) return
       settle()
       reject(tooLong(bodyBytesMax))

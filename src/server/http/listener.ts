@@ -1,21 +1,27 @@
-import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createServer as createHttp, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { createServer as createHttps, type ServerOptions } from 'node:https'
-import type { AddressInfo } from 'node:net'
+import type { Server as SecureServer } from 'node:https'
+import type { AddressInfo, Socket } from 'node:net'
 import type { Logger } from '../../api/client/logger.ts'
-import { LeaseholdError, messageOf } from '../../core/errors.ts'
-import type { Answer } from '../contract/call.ts'
+import { redactedText } from '../../core/contract/redaction.ts'
+import { LeaseholdError, messageOf, plainMessageOf } from '../../core/errors.ts'
+import { isFeed, type Answer } from '../contract/call.ts'
+import { ClientFaults } from './client-faults.ts'
+import { ConnectionLimits } from './connection-limits.ts'
+import { DropLog } from './drop-log.ts'
 import { EventStream } from './event-stream.ts'
-import { carryOut, authorize, type AccessPolicy, type AuthorizedCall } from './dispatch.ts'
+import { FairTurns } from './fair-turns.ts'
+import { HeldBytes, type ByteHolding, type HoldingConnection } from './held-bytes.ts'
+import { carryOut, authorize, type AccessPolicy, type AuthorizedCall, type SeenCall } from './dispatch.ts'
+import { OpenCalls } from './open-calls.ts'
+import { replaceCertificates, secureServer, type TlsOptions } from './tls.ts'
+import type { AuditLog } from '../audit/audit-log.ts'
+import { SignInError } from '../auth/authenticator.ts'
+import { TokenShares } from '../auth/token-shares.ts'
+import { RequestsRefused } from '../store/authorized-store.ts'
 import type { ServerMetrics } from '../store/metrics.ts'
+import type { Environment } from '../../core/time/environment.ts'
 import { internalFault, invalid, HttpError, httpErrorOf, tooMuch } from '../contract/http-error.ts'
 import { type Duplex, Readable } from 'node:stream'
-
-/** Certificate and key, as PEM. */
-export interface TlsOptions {
-  readonly cert: string | Buffer
-  readonly key: string | Buffer
-}
 
 /** Longer than clients keep a connection that is not used, so that they close it first and nothing is lost on the way. */
 const keepAliveMs = 65_000
@@ -29,7 +35,29 @@ export interface HttpListenerOptions {
   readonly accessPolicy: AccessPolicy
   readonly tls: TlsOptions | undefined
   readonly metrics: ServerMetrics
+  readonly audit: AuditLog | undefined
   readonly logger: Logger | undefined
+  readonly environment: Pick<Environment, 'now' | 'wall' | 'timer'>
+}
+
+/** A call from its head to the end of its answer, as far as it has got. */
+interface RunningCall {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly connection: HoldingConnection
+  readonly seen: SeenCall
+  /** Aborts when nobody waits for the answer any more. */
+  readonly over: AbortController
+  /** The token that it counts against; undefined where none is asked for. */
+  token: string | undefined
+  /** Who it is to others: the token, or the address of a caller without one. */
+  owner: string
+  /** What it takes of its token's share of the calls. */
+  share: Disposable | undefined
+  holding: ByteHolding | undefined
+  isCarriedOut: boolean
+  /** True: nobody has signed in, though there are tokens, and the connection is not kept for that. */
+  isOpen: boolean
 }
 
 /** The sockets: takes calls in, has them answered, and drains. @internal */
@@ -42,15 +70,38 @@ export class HttpListener {
   readonly #logger: Logger | undefined
   readonly #clientFaults = new ClientFaults()
   readonly #streams = new Set<EventStream>()
+  readonly #openCalls: OpenCalls
+  readonly #audit: AuditLog | undefined
+  readonly #connections: ConnectionLimits
+  readonly #drops: DropLog
+  readonly #held: HeldBytes
+  readonly #callShares: TokenShares
+  readonly #streamShares: TokenShares
+  readonly #turns = new FairTurns()
+  /** Calls whose body is there and which are not answered yet. */
+  #carriedOut = 0
+  #tls: TlsOptions | undefined
+  /** Connections made since the authority of the client certificates was last changed. */
+  #current = new WeakSet<Duplex>()
   #draining: (() => void) | undefined
   #isDraining = false
 
-  constructor({ accessPolicy, tls, metrics, logger }: HttpListenerOptions) {
+  constructor({ accessPolicy, tls, metrics, audit, logger, environment }: HttpListenerOptions) {
     this.accessPolicy = accessPolicy
+    this.#tls = tls
+    this.#audit = audit
+    this.#openCalls = new OpenCalls(environment)
     this.#metrics = metrics
     this.#logger = logger
     this.#scheme = tls === undefined ? 'http' : 'https'
-    const { headersWithinMs, bodyWithinMs, connectionsMax } = accessPolicy.limits
+    const { limits, proxies } = accessPolicy
+    this.#drops = new DropLog(logger, (why) => metrics.dropped(why), environment)
+    this.#connections = new ConnectionLimits({ limits, proxies, drops: this.#drops, environment })
+    this.#held = new HeldBytes(limits)
+    this.#callShares = new TokenShares(limits.callsPerTokenMax)
+    this.#streamShares = new TokenShares(limits.streamsPerTokenMax)
+    metrics.heldBytes = () => this.#held.bytes
+    const { headersWithinMs, bodyWithinMs, connectionsMax } = limits
     const options = {
       keepAlive: true,
       noDelay: true,
@@ -59,15 +110,19 @@ export class HttpListener {
       // A body that is slow is answered by us; this is for those who do not even read that.
       requestTimeout: headersWithinMs + 2 * bodyWithinMs,
       connectionsCheckingInterval: Math.min(1000, headersWithinMs),
-      maxHeaderSize: Math.max(headBytesMax, 2 * accessPolicy.limits.urlLengthMax),
+      maxHeaderSize: Math.max(headBytesMax, 2 * limits.urlLengthMax),
     }
     const onRequest = (request: IncomingMessage, response: ServerResponse): void =>
       void this.#onRequest(request, response)
     // Node gives a handshake two minutes, and asks for no head before that.
-    const secured = tls && { ...options, ...tls, handshakeTimeout: headersWithinMs }
-    this.#server = secured === undefined ? createHttp(options, onRequest) : secureServer(secured, onRequest)
+    const secured = { ...options, handshakeTimeout: headersWithinMs }
+    this.#server = tls === undefined ? createHttp(options, onRequest) : secureServer(secured, tls, onRequest)
     this.#server.maxConnections = connectionsMax
+    this.#server.on('drop', () => this.#drops.note('connections'))
+    this.#server.on('connection', (socket: Socket) => this.#connections.accept(socket))
+    this.#server.on(tls === undefined ? 'connection' : 'secureConnection', (socket) => void this.#current.add(socket))
     this.#server.on('clientError', (error, socket) => this.#clientFaults.answer(error, socket))
+    this.#server.on('tlsClientError', (error, socket) => this.#noteHandshake(error, socket))
   }
 
   get isDraining(): boolean {
@@ -102,6 +157,31 @@ export class HttpListener {
     clearTimeout(timer)
   }
 
+  /** Takes other rules for callers. Streams and calls of those who would not be let in any more, or with other rights, end. */
+  replaceAccess(access: Partial<AccessPolicy>): void {
+    this.accessPolicy = { ...this.accessPolicy, ...access }
+    const { authenticator } = this.accessPolicy
+    this.#openCalls.endUnless((signIn) => authenticator?.stillTakes(signIn) === true)
+  }
+
+  /** Takes other certificates for the connections to come. Throws INVALID, and keeps the old ones, if they cannot be used. */
+  replaceTls(tls: TlsOptions): void {
+    if (this.#tls === undefined) throw new LeaseholdError('INVALID', 'This server was started without TLS.')
+    const { clients, clientCa } = this.#tls
+    if (
+      (clientCa === undefined) !== (tls.clientCa === undefined) ||
+      (clients ?? 'required') !== (tls.clients ?? 'required')
+    ) {
+      throw new LeaseholdError('INVALID', 'Whether clients need certificates cannot be changed while the server runs.')
+    }
+    replaceCertificates(this.#server as SecureServer, tls)
+    this.#tls = tls
+    if (String(clientCa) === String(tls.clientCa)) return
+    // What the old authority has signed counts until each connection's next answer.
+    this.#current = new WeakSet()
+    this.#openCalls.endUnless(({ credential }) => !credential.includes(':'))
+  }
+
   /** Ends every stream: callers whose token is still good reconnect. */
   endStreams(): void {
     for (const stream of this.#streams) stream.end()
@@ -119,27 +199,59 @@ export class HttpListener {
 
   /** One request, from its head to the end of its answer. Never rejects. */
   async #onRequest(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const startedAt = performance.now()
     response.on('error', () => {})
+    const connection = this.#connections.begin(request, response)
+    if (connection === undefined) return
+    const startedAt = performance.now()
     this.#clientFaults.note(request, response)
     this.#metrics.callsUnderWay += 1
-    let route = 'none'
+    const seen: SeenCall = { route: 'none', address: this.accessPolicy.proxies.addressOf(request), by: undefined }
+    const over = new AbortController()
+    const call: RunningCall = {
+      request,
+      response,
+      connection,
+      seen,
+      over,
+      token: undefined,
+      owner: '',
+      share: undefined,
+      holding: undefined,
+      isCarriedOut: false,
+      isOpen: this.accessPolicy.authenticator !== undefined,
+    }
+    response.once('close', () => this.#callOver(call))
+    let open: Disposable | undefined
     let answer: Answer
     try {
       const preflight = this.accessPolicy.origins.preflight(request)
       if (preflight === undefined) {
-        const authorized = this.#authorize(request)
-        route = authorized.route.path
-        answer = await carryOut(request, response, authorized, this.accessPolicy.limits)
-        this.#refuseStream(answer, response)
+        const authorized = await this.#authorize(request, seen)
+        const { signIn, route } = authorized
+        this.#count(call, authorized)
+        open = signIn && this.#openCalls.add(signIn, () => this.#revoked(response, over, signIn.principal.name))
+        if (route.waits === true) requireSocket(response, 'A call that may wait')
+        answer = await carryOut(request, authorized, this.accessPolicy, {
+          signal: over.signal,
+          received: (bytes) => call.holding?.set(bytes),
+          admit: (bodyBytes) => this.#admit(call, authorized, bodyBytes),
+        })
+        this.#refuseStream(answer, call)
       } else answer = preflight
     } catch (error) {
-      answer = this.#failed(error, route)
+      answer = this.#failed(error, seen, request)
     }
     this.#metrics.callsUnderWay -= 1
-    this.#metrics.callAnswered(route, answer.status, (performance.now() - startedAt) / 1000)
+    if (call.isCarriedOut) this.#carriedOut -= 1
+    call.share?.[Symbol.dispose]()
+    this.#metrics.callAnswered(seen.route, answer.status, (performance.now() - startedAt) / 1000)
+    const isStream = isFeed(answer.body)
+    // A caller that has gone meanwhile tells of it no more.
+    if (open !== undefined && (!isStream || response.closed)) open[Symbol.dispose]()
+    else if (open !== undefined) response.once('close', () => open[Symbol.dispose]())
     try {
-      this.#answer(request, response, answer)
+      this.#answer(call, answer)
+      if (isStream && over.signal.aborted) response.end()
     } catch (error) {
       this.#logger?.warn(`an answer could not be written: ${messageOf(error)}`)
       response.destroy()
@@ -147,7 +259,54 @@ export class HttpListener {
     if (this.#metrics.callsUnderWay === 0) this.#draining?.()
   }
 
-  #authorize(request: IncomingMessage): AuthorizedCall {
+  #callOver({ over, holding }: RunningCall): void {
+    over.abort(callerGone)
+    holding?.[Symbol.dispose]()
+  }
+
+  /** Counts a call against its token's share, from before its body has arrived. */
+  #count(call: RunningCall, { signIn, route }: AuthorizedCall): void {
+    const { request, connection, seen } = call
+    call.token = signIn?.principal.name
+    call.isOpen &&= signIn === undefined
+    if (!call.isOpen) this.#connections.know(request.socket)
+    call.owner = call.token === undefined ? `address ${seen.address}` : `token ${call.token}`
+    call.holding = this.#held.hold({
+      owner: call.owner,
+      connection,
+      drop: () => this.#connections.drop(request.socket, 'bytes'),
+    })
+    // A call that waits for a lock counts as a wait, and its claim as a waiter.
+    if (call.token === undefined || route.always === true || route.waits === true) return
+    call.share = this.#callShares.take(call.token)
+    if (call.share !== undefined) return
+    const { callsPerTokenMax } = this.accessPolicy.limits
+    this.#metrics.quotaRefused('calls')
+    throw tooMuch(`${callsPerTokenMax} calls of this token are under way.`, retryAfterMs)
+  }
+
+  /** Counts a call that is complete, and waits for its caller's turn. */
+  async #admit(call: RunningCall, { route }: AuthorizedCall, bodyBytes: number): Promise<void> {
+    const { callsMax } = this.accessPolicy.limits
+    if (this.#carriedOut >= callsMax && route.always !== true) {
+      throw tooMuch(`${callsMax} calls are under way.`, retryAfterMs)
+    }
+    if (route.waits !== true) {
+      this.#carriedOut += 1
+      call.isCarriedOut = true
+    }
+    if (route.always === true) return
+    await this.#turns.enter(call.owner, bodyBytes)
+    if (call.response.destroyed) throw invalid('The caller has gone.', 400, 'body')
+  }
+
+  /** The token of a call under way is good no more: a call that waits is told to stop, a stream ends. */
+  #revoked(response: ServerResponse, over: AbortController, tokenName: string): void {
+    over.abort(new SignInError('The token is not good any more, or has other rights by now.', tokenName))
+    if (response.headersSent) response.end()
+  }
+
+  async #authorize(request: IncomingMessage, seen: SeenCall): Promise<AuthorizedCall> {
     if (this.#isDraining) {
       const message = 'This server is closing. Try again: another may have taken its place.'
       throw new HttpError(
@@ -156,52 +315,96 @@ export class HttpListener {
         new LeaseholdError('UNAVAILABLE', message, { reason: 'draining', retryAfterMs }),
       )
     }
-    const authorized = authorize(request, this.accessPolicy)
-    const { callsMax } = this.accessPolicy.limits
-    const isTooMuch = this.#metrics.callsUnderWay > callsMax && authorized.route.always !== true
-    if (isTooMuch) throw tooMuch(`${callsMax} calls are under way.`, retryAfterMs)
-    return authorized
+    return authorize(request, this.accessPolicy, seen)
   }
 
-  #refuseStream({ body }: Answer, response: ServerResponse): void {
-    if (typeof body === 'string') return
+  #refuseStream({ body }: Answer, { response, token }: RunningCall): void {
+    if (!isFeed(body)) return
     const { streamsMax } = this.accessPolicy.limits
     if (this.#streams.size >= streamsMax) throw tooMuch(`There are ${streamsMax} streams already.`, retryAfterMs)
-    // A pipelined stream has no socket yet, so we would not learn when its connection is gone.
-    if (response.socket === null) throw invalid('A stream needs a connection of its own.', 400, 'limit')
-  }
-
-  #failed(error: unknown, route: string): Answer {
-    const refusal = httpErrorOf(error)
-    if (refusal !== undefined) {
-      this.#metrics.refused(refusal.why)
-      return refusal.answer
+    requireSocket(response, 'A stream')
+    if (token === undefined) return
+    const share = this.#streamShares.take(token)
+    if (share === undefined) {
+      this.#metrics.quotaRefused('streams')
+      throw tooMuch('This token has as many streams as it may have.', retryAfterMs)
     }
-    this.#logger?.warn(`${route} failed: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)
-    return internalFault
+    if (response.destroyed) share[Symbol.dispose]()
+    else response.once('close', () => share[Symbol.dispose]())
   }
 
-  #answer(request: IncomingMessage, response: ServerResponse, { status, headers, body }: Answer): void {
-    if (response.destroyed) return
+  #failed(error: unknown, seen: SeenCall, { url = '' }: IncomingMessage): Answer {
+    const refusal = httpErrorOf(error)
+    if (refusal === undefined) {
+      const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+      this.#logger?.warn(`${seen.route} failed: ${redactedText(text)}`)
+    } else {
+      this.#metrics.refused(refusal.why)
+      this.#noteRefusal(refusal, seen)
+    }
+    const shown = refusal ?? internalFault
+    return this.accessPolicy.router.answersProblems(url) ? shown.problem : shown.answer
+  }
+
+  /** Records a call that was refused for who made it, or how often. */
+  #noteRefusal(refusal: HttpError, { route, address, by }: SeenCall): void {
+    if (!audited.has(refusal.why) || refusal instanceof RequestsRefused) return
+    const isSignIn = refusal instanceof SignInError
+    this.#audit?.refusal({
+      event: isSignIn ? 'sign-in-failed' : 'refused',
+      by: isSignIn ? refusal.tokenName : by,
+      from: address,
+      route,
+      why: plainMessageOf(refusal.error),
+    })
+  }
+
+  /** Records a client that was refused for its certificate, or for the lack of one. */
+  #noteHandshake(error: NodeJS.ErrnoException, socket: Duplex): void {
+    if (this.#tls?.clientCa === undefined) return
+    const { remoteAddress } = socket as Duplex & { readonly remoteAddress?: string }
+    this.#audit?.refusal({ event: 'sign-in-failed', from: remoteAddress, why: `TLS: ${error.code ?? 'failed'}` })
+  }
+
+  #answer(call: RunningCall, { status, headers, body, onUnsent }: Answer): void {
+    const { request, response } = call
+    if (response.destroyed) return onUnsent?.()
+    if (onUnsent !== undefined) response.once('close', () => void (response.writableFinished || onUnsent()))
+    const isStream = isFeed(body)
+    const length = isStream ? 0 : Buffer.byteLength(body)
+    // The bytes of a fixed answer are shared.
+    call.holding?.set(typeof body === 'string' ? length : 0)
+    if (response.destroyed || request.socket.destroyed) return
     // What was not read of a body would be taken for the next call; and a stream ends with its connection.
-    const isLast = this.#isDraining || !request.complete || typeof body !== 'string'
+    const isLast =
+      this.#isDraining || !request.complete || isStream || call.isOpen || !this.#current.has(request.socket)
     response.writeHead(status, {
       'cache-control': 'no-store',
       'x-content-type-options': 'nosniff',
       ...headers,
       ...this.accessPolicy.origins.headersFor(request),
       ...(isLast && { connection: 'close' }),
-      ...(typeof body === 'string' && status !== 204 && { 'content-length': Buffer.byteLength(body) }),
+      ...(!isStream && status !== 204 && { 'content-length': length }),
     })
-    if (typeof body === 'string') return writeAnswer(response, body, this.accessPolicy.limits.readWithinMs)
-    const stream = new EventStream(response, () => {
-      this.#streams.delete(stream)
-      this.#metrics.streamsUnderWay = this.#streams.size
+    const unread = (): void => this.#drops.note('unread')
+    if (!isStream) return writeAnswer(response, body, this.accessPolicy.limits.readWithinMs, unread)
+    const stream = new EventStream(response, {
+      holding: call.holding,
+      unread,
+      ended: () => {
+        this.#streams.delete(stream)
+        this.#metrics.streamsUnderWay = this.#streams.size
+      },
     })
     this.#streams.add(stream)
     this.#metrics.streamsUnderWay = this.#streams.size
     stream.start(body)
   }
+}
+
+/** A pipelined call has no socket yet, so we would not learn when its connection is gone. */
+function requireSocket({ socket }: ServerResponse, subject: string): void {
+  if (socket === null) throw invalid(`${subject} needs a connection of its own.`, 400, 'limit')
 }
 
 function cannotListen(host: string, port: number, error: NodeJS.ErrnoException): LeaseholdError {
@@ -211,64 +414,11 @@ function cannotListen(host: string, port: number, error: NodeJS.ErrnoException):
   return new LeaseholdError('UNAVAILABLE', message, { cause: error, reason: 'configuration' })
 }
 
-function secureServer(
-  options: ServerOptions & TlsOptions,
-  onRequest: (request: IncomingMessage, response: ServerResponse) => void,
-): Server {
-  // Node takes what is empty for what is absent, and would serve without a certificate.
-  if (options.cert.length === 0 || options.key.length === 0) throw unusable('one of them is empty')
-  try {
-    // Checked before the server is made: Bun reports a bad certificate only when it listens, Deno never.
-    if (!new X509Certificate(options.cert).checkPrivateKey(createPrivateKey(options.key)))
-      throw new Error('they differ')
-    return createHttps(options, onRequest)
-  } catch (error) {
-    throw unusable(messageOf(error), error)
-  }
-}
+/** Made once: an error for every call, with its stack, costs more than the rest of its end. */
+const callerGone = new LeaseholdError('ABORTED', 'The caller has gone.')
 
-function unusable(why: string, cause?: unknown): LeaseholdError {
-  const message = `The certificate and key cannot be used: ${why}. Both are PEM, and belong together.`
-  return new LeaseholdError('INVALID', message, { cause })
-}
-
-/** Answers what Node could not even read, or what was too slow with its head. */
-class ClientFaults {
-  /** Calls that have no whole answer yet, by their connection. */
-  readonly #unanswered = new WeakMap<Duplex, Set<IncomingMessage>>()
-
-  /** A call has come in. */
-  note(request: IncomingMessage, response: ServerResponse): void {
-    const { socket } = request
-    const calls = this.#unanswered.get(socket) ?? new Set()
-    this.#unanswered.set(socket, calls.add(request))
-    response.once('close', () => calls.delete(request))
-  }
-
-  /** Says what is wrong, and closes the connection. */
-  answer(error: NodeJS.ErrnoException, socket: Duplex): void {
-    const calls = [...(this.#unanswered.get(socket) ?? [])]
-    // What comes behind a whole call would be answered in the place of that one, which is being carried out.
-    const isBehind = calls.some(({ complete }) => complete)
-    // What fails before there is HTTP, as a TLS handshake that never ends, cannot be written to: it would be kept for good.
-    if (!socket.writable || !isOfHttp(error) || isBehind) return void socket.destroy()
-    const [status, message] =
-      error.code === 'HPE_HEADER_OVERFLOW'
-        ? ['431 Request Header Fields Too Large', 'The head of the request is too long.']
-        : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
-          ? ['408 Request Timeout', 'The request did not arrive in time.']
-          : ['400 Bad Request', 'This is not HTTP.']
-    const body = JSON.stringify({ error: { code: 'INVALID', message } })
-    const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json; charset=utf-8\r\nconnection: close`
-    // Not left to the caller, who may never close its side.
-    socket.end(`${head}\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`, () => socket.destroy())
-  }
-}
-
-/** Whether Node's parser, or its time limit for a request, has complained. */
-function isOfHttp({ code = '' }: NodeJS.ErrnoException): boolean {
-  return code.startsWith('HPE_') || code === 'ERR_HTTP_REQUEST_TIMEOUT'
-}
+/** Why a call was refused, where the audit tells of it: for who made it, from where, or how often. */
+const audited: ReadonlySet<string> = new Set(['token', 'right', 'rate', 'host', 'limit'])
 
 const pieceBytes = 65_536
 
@@ -276,13 +426,21 @@ const pieceBytes = 65_536
  * Writes an answer whose head has been written, and cuts it off when nothing of it is read for so long: it would stay in
  * memory for as long as its connection, and no limit counts it any more.
  */
-function writeAnswer(response: ServerResponse, body: string, readWithinMs: number): void {
-  response.setTimeout(readWithinMs, () => void response.destroy())
+function writeAnswer(
+  response: ServerResponse,
+  body: string | Uint8Array,
+  readWithinMs: number,
+  unread: () => void,
+): void {
+  response.setTimeout(readWithinMs, () => {
+    if (!response.writableFinished) unread()
+    response.destroy()
+  })
   if (body.length * 3 <= pieceBytes) response.end(body)
   // Each piece that is taken starts the time anew: slow is not gone.
-  else Readable.from(piecesOf(Buffer.from(body))).pipe(response)
+  else Readable.from(piecesOf(typeof body === 'string' ? Buffer.from(body) : body)).pipe(response)
 }
 
-function* piecesOf(bytes: Buffer): Iterable<Buffer> {
+function* piecesOf(bytes: Uint8Array): Iterable<Uint8Array> {
   for (let from = 0; from < bytes.length; from += pieceBytes) yield bytes.subarray(from, from + pieceBytes)
 }

@@ -1,7 +1,6 @@
 import type { Environment, Timer } from '../../core/time/environment.ts'
 import type { AuditEntry, ChangeDocument, RatesDocument, TotalsDocument } from '../../dashboard/documents.ts'
 import type { EventFeed, Principal } from '../contract/call.ts'
-import { namespaceOf } from '../auth/rights.ts'
 import type { StoreAccess } from '../store/store-facade.ts'
 import { changesBetween, ratesOf, renewalsBetween, totalsOf, readSnapshot, type StoreSnapshot } from './changes.ts'
 
@@ -138,7 +137,7 @@ export function expensiveStoreMs({ supports }: Pick<StoreAccess, 'supports'>): n
 }
 
 function viewOf(snapshot: StoreSnapshot, principal: Principal, { changes, renewals }: SeenChanges): View {
-  const isSeen = (key: string): boolean => principal.covers(namespaceOf(key))
+  const isSeen = (key: string): boolean => principal.may('read', key)
   const seen = changes.filter(({ key }) => isSeen(key))
   const totals = totalsOf(snapshot, isSeen)
   return {

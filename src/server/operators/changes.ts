@@ -36,11 +36,26 @@ function changesOf(
 ): readonly SeenChange[] {
   const before = byIdentity(was)
   const after = byIdentity(is)
+  // Of a key with too many claims the first are listed: others may have taken their places, or be listed for the first time.
   const ended = [...before]
-    .filter(([identity]) => !after.has(identity))
+    .filter(([identity, { state }]) => !after.has(identity) && areAllListed(is, state))
     .flatMap(([, claim]) => endOf(claim, wasNow, isNow))
-  const begun = [...after].flatMap(([identity, claim]) => claimChangesOf(before.get(identity), wasNow, claim, isNow))
+  const begun = [...after]
+    .filter(([identity, claim]) => before.has(identity) || areAllListed(was) || changedSince(claim, wasNow))
+    .flatMap(([identity, claim]) => claimChangesOf(before.get(identity), wasNow, claim, isNow))
   return [...ended, ...begun]
+}
+
+/** Whether all holders of a key are listed or, by default, all claims. */
+function areAllListed(listed: ListedKey | undefined, state: ListedClaim['state'] = 'waiting'): boolean {
+  if (listed?.held === undefined || listed.waiting === undefined) return true
+  const { claims, held, waiting } = listed
+  return claims.length >= (state === 'held' ? held : held + waiting)
+}
+
+/** Whether a claim was queued or granted after this time of the store's clock. */
+function changedSince({ state, enteredAt, acquiredAt }: ListedClaim, wasNow: number): boolean {
+  return (state === 'held' ? acquiredAt : enteredAt) > wasNow
 }
 
 function endOf(claim: ListedClaim, wasNow: number, isNow: number): readonly SeenChange[] {
@@ -120,16 +135,16 @@ export function ratesOf(
 
 /** How many there are among the keys that `isSeen`. */
 export function totalsOf({ now, keys, truncated }: StoreSnapshot, isSeen: (key: string) => boolean): TotalsDocument {
-  const seen = keys.filter(({ key }) => isSeen(key))
-  const claims = seen.flatMap((listed) => listed.claims)
-  const holders = claims.filter(({ state }) => state === 'held')
-  return {
-    locks: seen.length,
-    holders: holders.length,
-    waiters: claims.length - holders.length,
-    expired: holders.filter(({ expiresAt }) => now >= expiresAt).length,
-    truncated,
+  const totals = { locks: 0, holders: 0, waiters: 0, expired: 0, truncated }
+  for (const { key, claims, held, waiting } of keys) {
+    if (!isSeen(key)) continue
+    const holders = claims.filter(({ state }) => state === 'held')
+    totals.locks += 1
+    totals.holders += held ?? holders.length
+    totals.waiters += waiting ?? claims.length - holders.length
+    totals.expired += holders.filter(({ expiresAt }) => now >= expiresAt).length
   }
+  return totals
 }
 
 const keysPerRead = 1000

@@ -5,8 +5,8 @@ import { ownersOf } from '../../core/contract/owner-name.ts'
 import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import { findDeadlocks, claimsInBoth, waitingClaims, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
 import type { CyclesDocument, OwnerDocument, WaitDocument } from '../../dashboard/documents.ts'
-import type { Principal } from '../contract/call.ts'
 import { namespaceOf } from '../auth/rights.ts'
+import type { Principal } from '../contract/call.ts'
 import { runnerDocument } from './lock-documents.ts'
 import { readSnapshot, type StoreSnapshot } from './changes.ts'
 
@@ -24,7 +24,7 @@ export async function readCycles(
 ): Promise<CyclesDocument> {
   const snapshot = async (): Promise<StoreSnapshot> => {
     const seen = await readSnapshot(driver, namespace)
-    return comparable({ ...seen, keys: seen.keys.filter(({ key }) => principal.covers(namespaceOf(key))) })
+    return comparable({ ...seen, keys: seen.keys.filter(({ key }) => principal.may('read', key)) })
   }
   const first = await snapshot()
   if (findDeadlocks(first).length === 0) return describeWaits(first, [])

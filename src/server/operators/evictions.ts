@@ -2,13 +2,12 @@ import type { ListedClaim, ClaimStatus } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { controlCharacters, describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import type { AuditEntry } from '../../dashboard/documents.ts'
-import type { Principal } from '../contract/call.ts'
+import type { Caller, Principal } from '../contract/call.ts'
 import { checked, object, refined, string, integer } from '../../core/wire/schema.ts'
 import { requestBounds } from '../../core/contract/bounds.ts'
 import type { StoreAccess } from '../store/store-facade.ts'
 import { checkEvictable } from '../store/store-description.ts'
 import { runnerDocument } from './lock-documents.ts'
-import { checkCovered } from './locks.ts'
 import type { Logger } from '../../api/client/logger.ts'
 
 /** Which holder to evict, and the reason it is given. */
@@ -44,25 +43,22 @@ export function readEviction(body: unknown): Eviction {
 
 /** What an eviction is carried out with. */
 export interface EvictionContext {
-  readonly store: Pick<StoreAccess, 'list' | 'send' | 'supports'>
+  readonly store: Pick<StoreAccess, 'list' | 'sendFor' | 'supports'>
   readonly environment: Pick<Environment, 'wall'>
   readonly audit: Audit
 }
 
 /** Ends one holder, writes that into the audit, and says what became of it. */
-export async function evictAndAudit(
-  context: EvictionContext,
-  principal: Principal,
-  eviction: Eviction,
-): Promise<AuditEntry> {
+export async function evictAndAudit(context: EvictionContext, caller: Caller, eviction: Eviction): Promise<AuditEntry> {
   const { store, audit } = context
   const { key, fence } = eviction
-  checkCovered(principal, splitStoreKey(key)?.namespace ?? '')
   checkEvictable(store.supports, 'eviction')
-  const page = await store.list({ key })
-  const holder = page.keys[0]?.claims.find((claim) => claim.state === 'held' && claim.fence === fence)
-  const result = holder === undefined ? 'not-held' : await resultOf(store, eviction)
-  return audit.record(auditEntryOf(context, principal, eviction, { result, holder }))
+  // What the caller may not evict, it is not to learn of either: an eviction that is not allowed reads nothing.
+  const page = caller.principal.may('evict', key) ? await store.list({ key }) : undefined
+  const holder = page?.keys[0]?.claims.find((claim) => claim.state === 'held' && claim.fence === fence)
+  const [status] = await store.sendFor(caller, [{ op: 'evict', ...eviction }], { evictionsAreShown: true })
+  const result = evictionResultOf(status)
+  return audit.record(auditEntryOf(context, caller.principal, eviction, { result, holder }))
 }
 
 /** An eviction for the audit. If a client asked for it, the holder is not known. */
@@ -84,14 +80,6 @@ export function auditEntryOf(
     reason,
     result,
   }
-}
-
-async function resultOf(
-  store: Pick<StoreAccess, 'send'>,
-  { key, fence, reason }: Eviction,
-): Promise<AuditEntry['result']> {
-  const [status] = await store.send([{ op: 'evict', key, fence, reason }])
-  return evictionResultOf(status)
 }
 
 /** What an eviction's answer means. */
@@ -124,9 +112,9 @@ export class Audit {
     return entry
   }
 
-  /** Those in namespaces that the principal covers. */
+  /** Those of keys that the principal may read. */
   seenBy(principal: Principal): readonly AuditEntry[] {
-    return this.#entries.filter(({ namespace }) => principal.covers(namespace))
+    return this.#entries.filter(({ key }) => principal.may('read', key))
   }
 
   /** The eviction that ended a claim, if one did. */

@@ -8,9 +8,17 @@ const labelLengthMax = 100
 
 /** A key as operators see it. `storeNow` is the store's clock when it was read, `wall` ours. */
 export function lockDocument(listed: ListedKey, storeNow: number, wall: number): OperatorsLock {
-  const { scope, key, holders, waiters } = lockInfo(listed, storeNow, wall)
+  const { scope, key, holders, waiters, held, waiting } = lockInfo(listed, storeNow, wall)
   const view = (claim: ClaimInfo): OperatorsClaim => claimDocumentWithAges(claim, wall)
-  return { namespace: namespaceOf(key), scope, key, holders: holders.map(view), waiters: waiters.map(view) }
+  return {
+    namespace: namespaceOf(key),
+    scope,
+    key,
+    held,
+    waiting,
+    holders: holders.map(view),
+    waiters: waiters.map(view),
+  }
 }
 
 function claimDocumentWithAges(claim: ClaimInfo, wall: number): OperatorsClaim {

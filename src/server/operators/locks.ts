@@ -3,7 +3,6 @@ import type { Environment } from '../../core/time/environment.ts'
 import { storeKey, checkNamespace } from '../../core/contract/scope.ts'
 import type { OperatorsLock, OperatorsLockPage } from '../../dashboard/documents.ts'
 import type { Principal } from '../contract/call.ts'
-import { namespaceOf } from '../auth/rights.ts'
 import { lockDocument } from './lock-documents.ts'
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { LeaseholdError } from '../../core/errors.ts'
@@ -13,6 +12,11 @@ import { anyText, choice, optional, string, integer, type Described, type Schema
 
 /** Reads of the store for one page: where a filter matches little, the page is short rather than late. */
 const readsMax = 10
+
+/** Claims of a lock that are shown; their number is shown in any case. */
+const claimsOfLockMax = 60
+/** A page ends when it has this many claims. */
+const claimsOfPageMax = 5000
 
 /** The locks a principal may see, page by page. */
 export class LockPages {
@@ -28,21 +32,26 @@ export class LockPages {
   async read(principal: Principal, query: LockQuery): Promise<OperatorsLockPage> {
     const { limit = limitDefault } = query
     const locks: OperatorsLock[] = []
+    let claims = 0
     let { after, shown } = query.after === undefined ? nowhere : this.#cursors.open(query.after)
     for (let reads = 0; reads < readsMax; reads += 1) {
       const page = await this.#driver.list({
         ...prefixOf(query),
         // With a filter several reads make a page: small ones would be many.
         limit: isFiltered(query) ? 1000 : limit,
+        claims: claimsOfLockMax,
         ...(after !== undefined && { after }),
       })
       const wall = this.#environment.wall()
       for (const listed of behind(page.keys, shown)) {
-        if (!principal.covers(namespaceOf(listed.key))) continue
+        if (!principal.may('read', listed.key)) continue
         const lock = lockDocument(listed, page.now, wall)
         if (!matches(lock, query)) continue
-        if (locks.length === limit) return { locks, next: this.#cursors.seal({ after, shown: locks.at(-1)?.key }) }
+        if (locks.length === limit || claims >= claimsOfPageMax) {
+          return { locks, next: this.#cursors.seal({ after, shown: locks.at(-1)?.key }) }
+        }
         locks.push(lock)
+        claims += listed.claims.length
       }
       shown = undefined
       after = page.next
@@ -74,12 +83,12 @@ function matches(lock: OperatorsLock, { prefix, name, state }: LockQuery): boole
   return state === undefined || isIn(lock, state)
 }
 
-function isIn({ holders, waiters }: OperatorsLock, state: NonNullable<LockQuery['state']>): boolean {
+function isIn({ holders, waiting }: OperatorsLock, state: NonNullable<LockQuery['state']>): boolean {
   switch (state) {
     case 'held':
       return holders.some((claim) => !claim.expired)
     case 'waited-for':
-      return waiters.length > 0
+      return waiting > 0
     case 'expired':
       return holders.some((claim) => claim.expired)
     case 'leaving':
@@ -166,7 +175,7 @@ function checkNamespaceCovered(principal: Principal, namespace: string | undefin
 }
 
 /** Refuses what the principal's namespaces leave out. */
-export function checkCovered(principal: Principal, namespace: string): void {
+function checkCovered(principal: Principal, namespace: string): void {
   if (principal.covers(namespace)) return
   throw forbidden(`The token ${JSON.stringify(principal.name)} is not for the namespace ${JSON.stringify(namespace)}.`)
 }

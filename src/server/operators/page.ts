@@ -1,5 +1,5 @@
 import { pageFiles } from '../../dashboard/page-files.ts'
-import type { Answer, Route } from '../contract/call.ts'
+import { fixed, type Route } from '../contract/call.ts'
 
 /** Nothing but our own files, no inline script or style, no frame around the page, no form that leads elsewhere. */
 const policy = [
@@ -26,7 +26,7 @@ const headers = {
 /** The dashboard's files. Anybody may have them: they hold no data. */
 export function pageRoutes(): readonly Route[] {
   return pageFiles.map(({ path, type, text }) => {
-    const answer: Answer = { status: 200, headers: { ...headers, 'content-type': type }, body: text }
+    const answer = fixed({ status: 200, headers: { ...headers, 'content-type': type }, body: text })
     const summary = 'A file of the dashboard.'
     return { method: 'GET', path, right: 'anybody', summary, documented: false, handle: () => answer }
   })

@@ -59,9 +59,10 @@ export function metricsRoute(metrics: ServerMetrics, health: Health): Route {
     always: true,
     summary: "The server's counts, in the text format of Prometheus.",
     schema: { answer: { type: 'string' }, answerType: contentType },
-    async handle() {
+    async handle({ principal }) {
       await health.isUp()
-      return text(exposition(metrics.families()), contentType)
+      const withTokens = principal.rights.has('admin')
+      return text(exposition(metrics.families({ withTokens })), contentType)
     },
   }
 }

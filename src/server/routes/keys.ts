@@ -1,8 +1,9 @@
 import type { KeyPage, ListQuery } from '../../core/contract/driver.ts'
 import { keyPage, knownHeader } from '../../core/wire/replies.ts'
-import { json, type Call, type Route } from '../contract/call.ts'
+import { json, type Answer, type Call, type Route } from '../contract/call.ts'
 import { invalid } from '../contract/http-error.ts'
 import { requestBounds } from '../../core/contract/bounds.ts'
+import type { ServerLimits } from '../contract/limits.ts'
 import { checkListing } from '../auth/rights.ts'
 import { anyText, optional, string, integer } from '../../core/wire/schema.ts'
 import { readQuery } from '../contract/query.ts'
@@ -15,10 +16,17 @@ const query = {
   // A store's own position may be longer than a key: the length of the URL bounds it.
   after: optional(anyText),
   limit: optional(integer({ least: 1, most: 1000 })),
+  claims: optional(integer({ least: 1, most: 1000 })),
 }
 
+/** So many bytes of a page count as one request more, for the rate limit of a token. */
+const bytesPerRequest = 8192
+
 /** `GET /v1/keys`: what `list` of a driver is in a process, but for the ids. */
-export function keysRoute(store: StoreAccess): Route {
+export function keysRoute(
+  store: Pick<StoreAccess, 'list'>,
+  { listBytesMax }: Pick<ServerLimits, 'listBytesMax'>,
+): Route {
   return {
     method: 'GET',
     path: '/v1/keys',
@@ -32,13 +40,13 @@ export function keysRoute(store: StoreAccess): Route {
     async handle(call) {
       const asked = listQuery(call)
       checkListing(asked.key ?? asked.prefix, call.principal)
-      return json(withoutIds(await store.list(asked), asked.known))
+      return boundedPage(store, asked, { bytesMax: listBytesMax, charge: (requests) => call.charge(requests) })
     },
   }
 }
 
 function listQuery(call: Call): ListQuery {
-  const { key, prefix, after, limit } = readQuery(query, call.query)
+  const { key, prefix, after, limit, claims } = readQuery(query, call.query)
   if (key !== undefined && prefix !== undefined) throw invalid('Give key or prefix, not both.')
   const known = call.headers[knownHeader.toLowerCase()]
   return {
@@ -46,6 +54,7 @@ function listQuery(call: Call): ListQuery {
     ...(prefix !== undefined && { prefix }),
     ...(after !== undefined && { after }),
     ...(limit !== undefined && { limit }),
+    ...(claims !== undefined && { claims }),
     ...(typeof known === 'string' && { known: decoded(known) }),
   }
 }
@@ -58,11 +67,39 @@ function decoded(known: string): string {
   }
 }
 
+/**
+ * A page of at most so many bytes, unless a single claim is longer. The store alone can say where a page ends, so a page that is too
+ * long is read again: with fewer keys, and when it has one key, with fewer of its claims.
+ */
+async function boundedPage(
+  store: Pick<StoreAccess, 'list'>,
+  asked: ListQuery,
+  { bytesMax, charge }: { readonly bytesMax: number; readonly charge: Call['charge'] },
+): Promise<Answer> {
+  let narrowed = asked
+  for (;;) {
+    const page = withoutIds(await store.list(narrowed), asked.known)
+    const answer = json(page)
+    const length = Buffer.byteLength(answer.body as string)
+    // A long page costs as much as many requests.
+    charge(Math.floor(length / bytesPerRequest))
+    const most = Math.max(0, ...page.keys.map(({ claims }) => claims.length))
+    // A claim that the caller knows is shown beyond the number asked for.
+    const isLeast = page.keys.length <= 1 && (most <= 1 || narrowed.claims === 1)
+    if (length <= bytesMax || isLeast) return answer
+    // Somewhat less than the part that would fit if all were of one length.
+    const part = (bytesMax / length) * 0.8
+    const fewer = (count: number): number => Math.max(1, Math.floor(count * part))
+    narrowed =
+      page.keys.length > 1 ? { ...narrowed, limit: fewer(page.keys.length) } : { ...narrowed, claims: fewer(most) }
+  }
+}
+
 function withoutIds(page: KeyPage, known: string | undefined): KeyPage {
   return {
     ...page,
-    keys: page.keys.map(({ key, claims }) => ({
-      key,
+    keys: page.keys.map(({ claims, ...listed }) => ({
+      ...listed,
       claims: claims.map((claim) => (claim.id === known ? claim : { ...claim, id: '' })),
     })),
   }

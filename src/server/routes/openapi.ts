@@ -2,7 +2,8 @@ import { dataAge, listedId, protocol, protocolVersion, runner, wireError, wireSt
 import { duration, positiveDuration, request } from '../../core/wire/requests.ts'
 import type { AnyFields, Optional, Schema } from '../../core/wire/schema.ts'
 import { yearMs, type Bounds } from '../../core/contract/bounds.ts'
-import { json, type JsonSchema, type Route, type RouteSchema } from '../contract/call.ts'
+import { fixed, json, type JsonSchema, type Route, type RouteExamples, type RouteSchema } from '../contract/call.ts'
+import { problemSchema, problemType } from '../contract/problem.ts'
 
 /** What every refusal carries. */
 const errorReply: Schema = { kind: 'object', fields: { error: wireError }, isOpen: false }
@@ -14,6 +15,7 @@ const names: ReadonlyMap<Schema | Optional, string> = new Map<Schema | Optional,
   [runner, 'Runner'],
   [wireError, 'ErrorDetail'],
   [errorReply, 'Error'],
+  [problemSchema, 'Problem'],
 ])
 
 /** What the document says of schemas that every client carries, and that are short for that reason. */
@@ -36,7 +38,7 @@ export function openapiRoute(routes: readonly Route[], version: string): Route {
     handle: () => answer,
   }
   const documented = routes.filter((route) => route.documented !== false)
-  const answer = json(documentOf([...documented, own], version))
+  const answer = fixed(json(documentOf([...documented, own], version)))
   return own
 }
 
@@ -55,38 +57,52 @@ function documentOf(routes: readonly Route[], version: string): object {
   }
 }
 
-function operationOf({ method, path, right, summary, schema = {} }: Route): object {
+function operationOf({ method, path, right, summary, schema = {}, takesBody, problems }: Route): object {
+  const { examples = {} } = schema
   const asked = right === 'anybody' ? [] : [{ token: [] }]
   const needs = right === 'anybody' || right === 'token' ? '' : ` Needs the right '${right}'.`
   return {
-    operationId: `${method.toLowerCase()}${path.replaceAll(/[^A-Za-z0-9]+/g, '_')}`,
+    operationId: `${method.toLowerCase()}${path.replaceAll(/[^A-Za-z0-9]+/g, '_').replace(/_$/, '')}`,
     summary,
     description: `${summary}${needs}`,
     security: asked,
-    parameters: [...parametersOf(schema, 'query'), ...parametersOf(schema, 'header')],
-    ...(schema.body !== undefined && { requestBody: { required: true, content: contentOf(schema.body) } }),
+    parameters: (['path', 'query', 'header'] as const).flatMap((place) => parametersOf(schema, place, examples)),
+    ...(schema.body !== undefined && {
+      requestBody: {
+        required: takesBody !== 'optional',
+        content: contentOf(schema.body, undefined, examples.body),
+      },
+    }),
     responses: {
       200: {
         description: 'Done.',
-        ...(schema.answer !== undefined && { content: contentOf(schema.answer, schema.answerType) }),
+        ...(schema.answer !== undefined && { content: contentOf(schema.answer, schema.answerType, examples.answer) }),
       },
-      default: { description: 'Refused.', content: contentOf(errorReply) },
+      default: {
+        description: 'Refused.',
+        content: problems === true ? contentOf(problemSchema, problemType, examples.problem) : contentOf(errorReply),
+      },
     },
   }
 }
 
-function parametersOf(schema: RouteSchema, place: 'query' | 'header'): object[] {
-  const parameters = place === 'query' ? schema.query : schema.headers
+function parametersOf(
+  schema: RouteSchema,
+  place: 'path' | 'query' | 'header',
+  { parameters: shown }: RouteExamples,
+): object[] {
+  const parameters = place === 'header' ? schema.headers : schema[place]
   return Object.entries(parameters ?? {}).map(([name, field]) => ({
     name,
     in: place,
-    required: schema.required?.includes(name) ?? false,
+    required: place === 'path' || (schema.required?.includes(name) ?? false),
     schema: jsonSchemaOf(field),
+    ...(shown?.[name] !== undefined && { example: shown[name] }),
   }))
 }
 
-function contentOf(schema: Schema | JsonSchema, type = 'application/json'): object {
-  return { [type]: { schema: jsonSchemaOf(schema) } }
+function contentOf(schema: Schema | JsonSchema, type = 'application/json', example?: unknown): object {
+  return { [type]: { schema: jsonSchemaOf(schema), ...(example !== undefined && { example }) } }
 }
 
 /** A schema of ours as JSON Schema, by its name if it has one. JSON Schema itself is passed through. */

@@ -10,13 +10,13 @@ const trustedMs = 1000
 
 /** Whether the store answers. */
 export class Health {
-  readonly #store: StoreAccess
+  readonly #store: Pick<StoreAccess, 'list'>
   readonly #metrics: ServerMetrics
   readonly #checking = new SingleFlight(() => this.#check())
   #checkedAt = -Infinity
   #up = true
 
-  constructor(store: StoreAccess, metrics: ServerMetrics) {
+  constructor(store: Pick<StoreAccess, 'list'>, metrics: ServerMetrics) {
     this.#store = store
     this.#metrics = metrics
   }

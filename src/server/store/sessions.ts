@@ -20,6 +20,12 @@ interface Stream {
   readonly end: () => void
 }
 
+/**
+ * How soon a claim that waits asks again if its session has no stream here. Behind a proxy that spreads calls over several
+ * servers, the stream may be at another of them, which will not hear of this claim.
+ */
+const pollWithinMs = 1000
+
 /** How many of the oldest entries are checked whenever one is made: more than one, so that they do not pile up. */
 const looksPerEntry = 2
 
@@ -56,6 +62,12 @@ export class Sessions {
     if (isOver(status)) this.#entries.delete(placeOf(request.op === 'claim' ? request.claim : request))
     // Once more: the answer to a request before it, sent together with it, may have ended the same claim.
     else if (session !== undefined) this.sending(session, request)
+  }
+
+  /** The status as its session is answered: a claim that waits and cannot be notified is told to poll. */
+  answerFor(session: string | undefined, status: ClaimStatus): ClaimStatus {
+    if (session === undefined || status.state !== 'waiting' || this.#streams.has(session)) return status
+    return status.againMs <= pollWithinMs ? status : { ...status, againMs: pollWithinMs }
   }
 
   /** Passes a notification on to the session that sent the claim last, if it has a stream. */

@@ -1,0 +1,115 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
+import type { Environment } from '../../core/time/environment.ts'
+import { Buckets, networkOf } from '../auth/rate-limits.ts'
+import type { ServerLimits } from '../contract/limits.ts'
+import type { TrustedProxies } from './caller-address.ts'
+import type { DropLog } from './drop-log.ts'
+import type { HoldingConnection } from './held-bytes.ts'
+
+/** What the connections are held to. @internal */
+export interface ConnectionLimitsOptions {
+  readonly limits: ServerLimits
+  readonly proxies: TrustedProxies
+  readonly drops: DropLog
+  readonly environment: Pick<Environment, 'now'>
+}
+
+/** How many connections of an address may be cut off for what was sent on them, before it may make no more for a while. */
+const dropsAllowed = { perSecond: 1, burst: 10 }
+
+/** A connection of an address. */
+interface Peer {
+  readonly socket: Socket
+  /** Whether a call on it was let in with a token, or without one where none is wanted. */
+  isKnown: boolean
+}
+
+/** Bounds the connections of an address, and the calls under way on each connection. @internal */
+export class ConnectionLimits {
+  readonly #limits: ServerLimits
+  readonly #proxies: TrustedProxies
+  readonly #drops: DropLog
+  /** What an address may still do wrong. */
+  readonly #patience: Buckets
+  /** By network, and there by address and port: TLS has another socket for the same connection. */
+  readonly #byNetwork = new Map<string, Map<string, Peer>>()
+  readonly #calls = new WeakMap<Socket, HoldingConnection>()
+
+  constructor({ limits, proxies, drops, environment }: ConnectionLimitsOptions) {
+    this.#patience = new Buckets(() => environment.now())
+    this.#limits = limits
+    this.#proxies = proxies
+    this.#drops = drops
+  }
+
+  /**
+   * Counts a new connection, or closes it if its address has as many as it may have, or has had too many cut off: what Node reads of
+   * a connection before it can be cut off costs more than to refuse it.
+   */
+  accept(socket: Socket): void {
+    const { remoteAddress = '' } = socket
+    if (this.#proxies.trusts(remoteAddress)) return
+    const network = networkOf(remoteAddress)
+    const peers = this.#byNetwork.get(network) ?? new Map<string, Peer>()
+    if (peers.size >= this.#limits.connectionsPerAddressMax || this.#patience.isEmpty(network, dropsAllowed)) {
+      this.#drops.note('address')
+      // A reset: nothing of it stays, not even in the system.
+      return void socket.resetAndDestroy()
+    }
+    const name = peerOf(socket)
+    this.#byNetwork.set(network, peers.set(name, { socket, isKnown: false }))
+    socket.once('close', () => {
+      peers.delete(name)
+      if (peers.size === 0) this.#byNetwork.delete(network)
+    })
+  }
+
+  /** A call on the connection was let in: the connection is not cut off for what others of its address do. */
+  know(socket: Socket): void {
+    const peer = this.#byNetwork.get(networkOf(socket.remoteAddress ?? ''))?.get(peerOf(socket))
+    if (peer !== undefined) peer.isKnown = true
+  }
+
+  /**
+   * Counts a call on its connection until its answer has been handed to the system. Undefined: the connection is over, because its caller
+   * sends calls and does not read; the call is not to be carried out. Node has by then read every call of the same piece of data.
+   */
+  begin({ socket }: IncomingMessage, response: ServerResponse): HoldingConnection | undefined {
+    if (socket.destroyed) return undefined
+    let connection = this.#calls.get(socket)
+    if (connection === undefined) this.#calls.set(socket, (connection = { calls: 0, bytes: 0 }))
+    if (connection.calls >= this.#limits.callsPerConnectionMax) {
+      this.drop(socket, 'calls')
+      return undefined
+    }
+    const counted = connection
+    counted.calls += 1
+    response.once('close', () => void (counted.calls -= 1))
+    return counted
+  }
+
+  /** Ends a connection at once, and notes why. */
+  drop(socket: Socket, why: Parameters<DropLog['note']>[0]): void {
+    if (socket.destroyed) return
+    this.#drops.note(why)
+    const { remoteAddress = '' } = socket
+    const name = peerOf(socket)
+    socket.destroy()
+    if (this.#proxies.trusts(remoteAddress)) return
+    const network = networkOf(remoteAddress)
+    const peers = this.#byNetwork.get(network)
+    // What a token does is not held against its address, which others may share.
+    if (peers?.get(name)?.isKnown === true) return
+    if (this.#patience.take(network, dropsAllowed, 1) === 0) return
+    for (const { socket: open, isKnown } of peers?.values() ?? []) {
+      if (isKnown || open.destroyed) continue
+      this.#drops.note('address')
+      open.destroy()
+    }
+  }
+}
+
+function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return `${remoteAddress} ${remotePort}`
+}

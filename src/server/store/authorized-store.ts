@@ -1,0 +1,137 @@
+import type { ClaimStatus, KeyPage, ListQuery, Request, Supports } from '../../core/contract/driver.ts'
+import type { LeaseholdError } from '../../core/errors.ts'
+import type { Environment } from '../../core/time/environment.ts'
+import type { ClaimAudit } from '../audit/claim-audit.ts'
+import { aheadMs, lackFor } from '../auth/rights.ts'
+import type { Caller, Principal } from '../contract/call.ts'
+import { HttpError, notAllowed } from '../contract/http-error.ts'
+import type { ClaimQuotas } from './claim-quotas.ts'
+import { unsupportedIn } from './store-description.ts'
+import type { SeenEviction, SendForOptions, StoreAccess, StoreFacade } from './store-facade.ts'
+
+/** What it works with. @internal */
+export interface AuthorizedStoreParts {
+  readonly store: StoreFacade
+  /** Undefined: nothing is recorded. */
+  readonly audit: ClaimAudit | undefined
+  readonly quotas: ClaimQuotas
+  /** Writes the name of the token into the metadata of claims. */
+  readonly marksClaims: boolean
+  readonly environment: Pick<Environment, 'wall' | 'timer'>
+}
+
+/**
+ * The store as callers may use it. The one place where a request is authorized and recorded: every route that sends requests on
+ * behalf of a caller sends them here. @internal
+ */
+export class AuthorizedStore implements StoreAccess {
+  readonly #store: StoreFacade
+  readonly #audit: ClaimAudit | undefined
+  readonly #quotas: ClaimQuotas
+  readonly #marksClaims: boolean
+  readonly #environment: Pick<Environment, 'wall' | 'timer'>
+
+  constructor({ store, audit, quotas, marksClaims, environment }: AuthorizedStoreParts) {
+    this.#store = store
+    this.#audit = audit
+    this.#quotas = quotas
+    this.#marksClaims = marksClaims
+    this.#environment = environment
+  }
+
+  get name(): string {
+    return this.#store.name
+  }
+
+  get supports(): Supports {
+    return this.#store.supports
+  }
+
+  list(query: ListQuery): Promise<KeyPage> {
+    return this.#store.list(query)
+  }
+
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    return this.#store.send(requests)
+  }
+
+  onEviction(listener: (eviction: SeenEviction) => void): void {
+    this.#store.onEviction(listener)
+  }
+
+  /**
+   * Carries out what the caller may ask for and the store can do. The rest is answered unknown, so that what others of the same call
+   * ask for does not suffer; if nothing is left, this rejects with what the first one lacks.
+   */
+  async sendFor(
+    caller: Caller,
+    requests: readonly Request[],
+    { session, evictionsAreShown = false }: SendForOptions = {},
+  ): Promise<readonly ClaimStatus[]> {
+    const { principal } = caller
+    const { supports } = this.#store
+    const unsupported = requests.map((request, index) => unsupportedIn(request, index, supports))
+    if (unsupported[0] !== undefined && !unsupported.includes(undefined)) throw unsupported[0]
+    const unallowed = requests.map((request) => lackFor(request, principal, this.#environment.wall()))
+    for (const [index, lack] of unallowed.entries()) {
+      if (lack !== undefined) this.#audit?.refused(caller, requests[index] as Request, lack)
+    }
+    if (unallowed[0] !== undefined && !unallowed.includes(undefined)) throw new RequestsRefused(unallowed[0])
+    // Nothing is counted before all that can be refused for its own sake has been.
+    const token = this.#marksClaims ? principal.name : undefined
+    const lacks = requests.map(
+      (request, index) => unallowed[index] ?? unsupported[index] ?? this.#quotas.admit(request, token),
+    )
+    if (lacks[0] !== undefined && !lacks.includes(undefined)) throw refusalFor(lacks[0])
+    const allowed = requests.filter((_, index) => lacks[index] === undefined)
+    const marked = this.#marksClaims ? allowed.map((request) => withVia(request, principal)) : allowed
+    await this.#clockReaches(allowed, principal)
+    const statuses = [...(await this.#store.send(marked, session))]
+    for (const [index, request] of allowed.entries()) {
+      const status = statuses[index] as ClaimStatus
+      this.#quotas.answered(request, status)
+      this.#audit?.answered(caller, request, status)
+      if (request.op === 'evict' && !evictionsAreShown) this.#store.evictionAsked({ principal, request, status })
+    }
+    return lacks.map((lack) =>
+      lack === undefined ? (statuses.shift() as ClaimStatus) : { state: 'unknown', error: lack },
+    )
+  }
+
+  /** Waits until our clock has reached the fences that are to be lifted. If it was set back meanwhile, that is refused after all. */
+  async #clockReaches(requests: readonly Request[], principal: Principal): Promise<void> {
+    const longestMs = (): number => {
+      const wallMs = this.#environment.wall()
+      return requests.reduce((most, request) => Math.max(most, aheadMs(request, principal, wallMs)), 0)
+    }
+    // A timer may fire a little early by the wall clock.
+    for (let waits = 0, waitMs = longestMs(); waitMs > 0; waits += 1, waitMs = longestMs()) {
+      if (waits === waitsMax) throw new RequestsRefused(notAllowed('The clock was set back. Try again.'))
+      const delayMs = waitMs
+      await new Promise<void>((resolve) => void this.#environment.timer(delayMs, resolve))
+    }
+  }
+}
+
+const waitsMax = 3
+
+/** None of the requests of a call is allowed. The audit has them one by one. @internal */
+export class RequestsRefused extends HttpError {
+  constructor(lack: LeaseholdError) {
+    super(403, 'right', lack)
+  }
+}
+
+/** All requests of a call are refused, and not all of them for the same reason. */
+function refusalFor(lack: LeaseholdError): Error {
+  if (lack.reason !== 'busy') return lack.reason === 'auth' ? new RequestsRefused(lack) : lack
+  return new HttpError(429, 'quota', lack)
+}
+
+/** Operators see by whose token a claim was made: what a runner says of itself proves nothing. */
+function withVia(request: Request, { name }: Principal): Request {
+  if (request.op !== 'claim') return request
+  const { claim } = request
+  const { runner } = claim
+  return { op: 'claim', claim: { ...claim, runner: { ...runner, metadata: { ...runner.metadata, via: name } } } }
+}

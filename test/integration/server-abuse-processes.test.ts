@@ -1,0 +1,24 @@
+/** Hostile tenants against a real server with little memory: a short slice of `npm run prove -- abuse`. */
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { AbusedServer, attacks, workAsVictim } from '../support/abused-server.ts'
+
+const heapMb = 256
+/** What the process takes beside its heap: code, buffers and answers on their way. */
+const besideHeapMb = 350
+const pairs = 40
+
+describe('while a hostile tenant attacks, another works, and the server keeps its memory', () => {
+  test.each(attacks.map((attack) => [attack]))('%s', async (attack) => {
+    const server = await AbusedServer.start(heapMb, ['--token-rate', '500/1000'])
+    onTestFinished(() => server.stop())
+    const tenant = await server.attack(attack)
+    onTestFinished(() => tenant.stop())
+    const { succeeded, failed } = await workAsVictim(server.url, (made) => made < pairs)
+    expect({ failed, succeeded, isRunning: server.isRunning }).toEqual({
+      failed: [],
+      succeeded: pairs,
+      isRunning: true,
+    })
+    expect(server.rssPeakMb).toBeLessThan(heapMb + besideHeapMb)
+  })
+})
