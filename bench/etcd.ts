@@ -1,12 +1,14 @@
-/** etcd, a hundred locks at once: beside the lock of the etcd3 package, which has a lease and a key for each. */
+/** etcd beside the lock of the etcd3 package, which has a lease and a key for each: a hundred locks at once, and one at a time. */
 import { Etcd3 } from 'etcd3'
 import { createLocks } from '../src/index.ts'
 import { etcd } from '../src/drivers/etcd/driver.ts'
 import { EtcdServer } from '../test/support/etcd-server.ts'
-import { interleave, report } from './report.ts'
+import { interleave, median, report } from './report.ts'
 import { pairsPerSecond } from './support/hundred-locks.ts'
 
-const rounds = 7
+const rounds = 9
+/** Pairs of a round, one after another. */
+const pairsARound = 100
 
 const server = await EtcdServer.start()
 const client = new Etcd3({ hosts: `http://127.0.0.1:${server.port}` })
@@ -23,22 +25,45 @@ async function packagePair(key: string): Promise<void> {
   await lock.release()
 }
 
-const contenders = {
+/** The median time of a pair, one after another. */
+async function pairMs(pair: (key: string) => Promise<void>): Promise<number> {
+  const durations: number[] = []
+  for (let turn = 0; turn < pairsARound; turn += 1) {
+    const startedAt = performance.now()
+    await pair('alone')
+    durations.push(performance.now() - startedAt)
+  }
+  return median(durations)
+}
+
+const atOnce = {
   leasehold: () => pairsPerSecond(leaseholdPair),
   etcd3: () => pairsPerSecond(packagePair),
 }
-await interleave(2, contenders)
-const { medians, ratio } = await interleave(rounds, contenders)
+const oneAtATime = {
+  leasehold: () => pairMs(leaseholdPair),
+  etcd3: () => pairMs(packagePair),
+}
+await interleave(2, atOnce)
+const together = await interleave(rounds, atOnce)
+await interleave(2, oneAtATime)
+const alone = await interleave(rounds, oneAtATime)
 await locks.close()
 client.close()
 await server.stop()
 
+const tenths = (figure: number): number => Math.round(figure * 10) / 10
+const hundredths = (figure: number): number => Math.round(figure * 100) / 100
 report({
   name: 'etcd',
   figures: {
-    pairsPerSecond: Math.round(medians.leasehold),
-    etcd3PairsPerSecond: Math.round(medians.etcd3),
-    timesEtcd3: Math.round(ratio('leasehold', 'etcd3') * 10) / 10,
+    pairsPerSecond: Math.round(together.medians.leasehold),
+    etcd3PairsPerSecond: Math.round(together.medians.etcd3),
+    pairP50Ms: hundredths(alone.medians.leasehold),
+    etcd3PairP50Ms: hundredths(alone.medians.etcd3),
   },
-  bars: {},
+  bars: {
+    timesEtcd3AtOnce: { actual: tenths(together.ratio('leasehold', 'etcd3')), atLeast: 8 },
+    timesEtcd3OneAtATime: { actual: hundredths(alone.ratio('etcd3', 'leasehold')), atLeast: 1.5 },
+  },
 })

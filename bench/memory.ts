@@ -1,11 +1,15 @@
-/** What the client itself costs: the memory driver beside async-mutex, and ten thousand leases held at once. */
+/** What the client itself costs: the memory driver beside async-mutex, and ten thousand leases held at once on three stores. */
 import { execFileSync } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Mutex } from 'async-mutex'
 import { createLocks } from '../src/index.ts'
 import { memory } from '../src/drivers/memory/driver.ts'
-import type { HeldCost } from './children/held-leases.ts'
+import { RedisServer } from '../test/support/redis-server.ts'
+import type { HeldCost, HeldTimers } from './children/held-leases.ts'
 import { interleave, report } from './report.ts'
 
 const keysAtOnce = 1000
@@ -13,6 +17,7 @@ const wavesPerRound = 30
 const rounds = 21
 const wavesAlone = 400
 const roundsAlone = 5
+const heldLeases = 10_000
 
 const names = Array.from({ length: keysAtOnce }, (_, index) => `orders/${index}`)
 
@@ -84,16 +89,33 @@ function runNode(options: readonly string[]): string {
   return execFileSync(process.execPath, options, { encoding: 'utf8', timeout: 60_000 })
 }
 
-/** Measured in a process of its own, so that nothing else is on the heap. */
-function measureHeldLeases(): HeldCost {
+/** Measured in processes of their own, so that nothing else is on the heap. */
+function runHolder(...order: string[]): unknown {
   const child = fileURLToPath(new URL('children/held-leases.js', import.meta.url))
-  return JSON.parse(runNode(['--expose-gc', child])) as HeldCost
+  return JSON.parse(runNode(['--expose-gc', child, ...order]))
+}
+
+/** What a held lease adds to the heap, by store. `client`: a store that keeps nothing. */
+async function measureHeap(): Promise<Record<'client' | 'memory' | 'sqlite' | 'redis', number>> {
+  const directory = await mkdtemp(path.join(tmpdir(), 'held-leases-'))
+  const server = await RedisServer.start()
+  const bytes = (...order: string[]): number => (runHolder(...order) as HeldCost).bytesPerLease
+  const heap = {
+    client: bytes('nothing'),
+    memory: bytes('memory'),
+    sqlite: bytes('sqlite', path.join(directory, 'locks.sqlite')),
+    redis: bytes('redis', String(server.port)),
+  }
+  await server.stop()
+  await rm(directory, { recursive: true })
+  return heap
 }
 
 async function main(): Promise<void> {
   const inTurns = await compareInTurns()
   const alone = await compareAlone()
-  const held = measureHeldLeases()
+  const heap = await measureHeap()
+  const held = runHolder('timers') as HeldTimers
 
   report({
     name: 'memory',
@@ -106,13 +128,16 @@ async function main(): Promise<void> {
       asyncMutexRequiredAlonePairsPerSecond: alone.medians.asyncMutexRequired,
       speedToAsyncMutexAlone: alone.ratio('leasehold', 'asyncMutex'),
       speedToAsyncMutexRequiredAlone: alone.ratio('leasehold', 'asyncMutexRequired'),
-      heldLeases: held.leases,
+      heldLeases,
+      heapPerHeldLeaseClientBytes: heap.client,
     },
     bars: {
       speedToAsyncMutex: { actual: inTurns.ratio('leasehold', 'asyncMutex'), atLeast: 0.3 },
-      heapPerHeldLeaseBytes: { actual: held.bytesPerLease, atMost: 1023 },
+      heapPerHeldLeaseMemoryBytes: { actual: heap.memory, atMost: 500 },
+      heapPerHeldLeaseSqliteBytes: { actual: heap.sqlite, atMost: 500 },
+      heapPerHeldLeaseRedisBytes: { actual: heap.redis, atMost: 500 },
       timers: { actual: held.timersMax, atMost: 1 },
-      renewalsPerHeldLease: { actual: held.renewals / held.leases, atLeast: 1 },
+      renewalsPerHeldLease: { actual: held.renewals / heldLeases, atLeast: 1 },
       heldLeasesLost: { actual: held.lost, atMost: 0 },
     },
   })

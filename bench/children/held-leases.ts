@@ -1,12 +1,20 @@
-/** Started by `memory` with `--expose-gc`: holds ten thousand leases and prints what that takes, as JSON. */
+/**
+ * Started by `memory` with `--expose-gc`, with the store and its place: holds ten thousand leases and prints what that takes, as
+ * JSON.
+ */
 import { createHook } from 'node:async_hooks'
-import { setTimeout as pause, setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createLocks, type AcquireOptions, type Lease, type Locks } from '../../src/index.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
+import { heapBytes } from '../support/heap.ts'
+import { openStore } from '../support/bench-stores.ts'
 
 export interface HeldCost {
   readonly leases: number
   readonly bytesPerLease: number
+}
+
+export interface HeldTimers {
   readonly timersMax: number
   readonly renewals: number
   readonly lost: number
@@ -18,29 +26,24 @@ function holdMany(locks: Locks, options?: AcquireOptions): Promise<Lease[]> {
   return Promise.all(Array.from({ length: count }, (_, index) => locks.acquire(`orders/${index}`, options)))
 }
 
-async function heapBytes(): Promise<number> {
-  // Collects twice, a turn apart: objects freed first may release others.
-  for (let turn = 0; turn < 2; turn += 1) {
-    await pause(1)
-    globalThis.gc?.()
-  }
-  return process.memoryUsage().heapUsed
-}
-
-/** What a held lease adds to the heap: its name and everything that the client and the store keep for it. */
-async function measureHeap(): Promise<number> {
-  const locks = await createLocks({ driver: memory() })
+/**
+ * What a held lease adds to the heap: its name and everything that the client keeps for it, and the store if it is in this
+ * process.
+ */
+async function measureHeap(store: string, where: string): Promise<HeldCost> {
+  const locks = await createLocks({ driver: openStore(store, where) })
   // Warms up, so that grown maps and compiled code are not counted as the leases' memory.
-  for (const lease of await holdMany(locks)) await lease.release()
+  for (let round = 0; round < 2; round += 1) await Promise.all((await holdMany(locks)).map((lease) => lease.release()))
   const before = await heapBytes()
   const leases = await holdMany(locks)
   const after = await heapBytes()
+  const bytesPerLease = (after - before) / leases.length
   await locks.close()
-  return (after - before) / leases.length
+  return { leases: count, bytesPerLease }
 }
 
 /** The most timers alive at once while all leases are held and renewed. */
-async function measureTimers(): Promise<Omit<HeldCost, 'leases' | 'bytesPerLease'>> {
+async function measureTimers(): Promise<HeldTimers> {
   const alive = new Set<number>()
   let turn = 0
   let turnOfLast = 0
@@ -76,6 +79,6 @@ async function measureTimers(): Promise<Omit<HeldCost, 'leases' | 'bytesPerLease
   return { timersMax, renewals, lost }
 }
 
-const bytesPerLease = await measureHeap()
-const timers = await measureTimers()
-console.log(JSON.stringify({ leases: count, bytesPerLease, ...timers } satisfies HeldCost))
+const [store = '', where = ''] = process.argv.slice(2)
+console.log(JSON.stringify(store === 'timers' ? await measureTimers() : await measureHeap(store, where)))
+process.exit(0)

@@ -45,8 +45,8 @@ async function holdWithRedisSemaphore(): Promise<() => Promise<void>> {
 }
 
 const close = await (order.library === 'leasehold' ? holdWithLeasehold() : holdWithRedisSemaphore())
-// Warm-up, not counted: code is still compiled, and garbage of the ten thousand acquires still collected.
-await pause(order.refreshMs)
+// Warm-up, not counted: code is compiled, garbage of the ten thousand acquires collected, and renewals come to their schedule.
+await pause(4 * order.refreshMs)
 // The parent counts commands from here on.
 console.log('held')
 const before = process.cpuUsage()

@@ -20,8 +20,8 @@ export interface TurnsStart {
   readonly holdMs: number
 }
 
-/** One hold: when the call to acquire had resolved, and when release was called. */
-export type Hold = readonly [acquiredAt: number, releasedAt: number]
+/** One turn: when acquire was called, when that call had resolved, and when release was called. */
+export type Turn = readonly [calledAt: number, acquiredAt: number, releasedAt: number]
 
 const order = JSON.parse(process.argv[2] ?? '') as TurnsOrder
 
@@ -44,17 +44,17 @@ function properLockfile(): { take: Take; close: () => Promise<void> } {
 const makers = { leasehold, bareQueue: () => bareQueue(order.directory), properLockfile }
 const { take, close } = await makers[order.contender]()
 
-async function takeTurns({ startAt, endAt, holdMs }: TurnsStart): Promise<Hold[]> {
-  const holds: Hold[] = []
+async function takeTurns({ startAt, endAt, holdMs }: TurnsStart): Promise<Turn[]> {
+  const turns: Turn[] = []
   await pause(Math.max(0, startAt - monotonicMs()))
-  while (monotonicMs() < endAt) {
+  for (let calledAt = monotonicMs(); calledAt < endAt; calledAt = monotonicMs()) {
     const giveBack = await take()
     const acquiredAt = monotonicMs()
     if (holdMs > 0) await pause(holdMs)
-    holds.push([acquiredAt, monotonicMs()])
+    turns.push([calledAt, acquiredAt, monotonicMs()])
     await giveBack()
   }
-  return holds
+  return turns
 }
 
 async function end(): Promise<void> {
@@ -63,6 +63,6 @@ async function end(): Promise<void> {
 }
 
 process.on('message', (message: TurnsStart | 'end') => {
-  void (message === 'end' ? end() : takeTurns(message).then((holds) => process.send?.(holds)))
+  void (message === 'end' ? end() : takeTurns(message).then((turns) => process.send?.(turns)))
 })
 ready()

@@ -47,7 +47,7 @@ export function bareQueue(directory: string): { take: Take; close: () => Promise
       return async () => {
         const next = inTransaction(() => {
           leave.run(place)
-          return first.get()?.['stamp'] as number | undefined
+          return first.get()?.['owner'] as number | undefined
         })
         if (next !== undefined && next !== process.pid) ring(next)
       }
