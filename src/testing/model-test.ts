@@ -96,7 +96,7 @@ export async function compareWithModel(harness: Harness, options: ModelTestOptio
     const property = fc.asyncProperty(scripts(supports, commandsMax), async (script) => {
       played += 1
       commands += script.length
-      const difference = await new Player(bench, drivers, terms, `script-${played}/`, fenceFloor).play(script)
+      const difference = await new Player(bench, drivers, terms, `script-${played}/named:`, fenceFloor).play(script)
       if (difference !== undefined) throw new Difference(difference)
     })
     const details = await fc.check(property, {

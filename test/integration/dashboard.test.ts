@@ -101,7 +101,9 @@ describe('rights', () => {
     const server = await serve({ driver: memory(), port: 0, routes: dashboard() })
     onTestFinished(() => server.close())
     expect((await get(`${server.url}/dashboard/access`)).value).toEqual({ wantsToken: false })
-    expect((await get(`${server.url}/v1/principal`)).value).toMatchObject({ rights: ['evict', 'lock', 'read'] })
+    expect((await get(`${server.url}/v1/principal`)).value).toMatchObject({
+      rights: ['admin', 'evict', 'lock', 'read'],
+    })
   })
 })
 

@@ -15,7 +15,7 @@ import { needProgram } from '../support/debian.ts'
 // The page about the server shows how to call it by hand.
 needProgram('curl', ['curl'])
 
-const shownOnly = ['text', 'mermaid', 'http', 'yaml', 'toml', 'sql', 'lua', 'html', 'diff', 'nginx']
+const shownOnly = ['text', 'mermaid', 'http', 'yaml', 'toml', 'sql', 'lua', 'html', 'diff', 'nginx', 'python']
 const blocks = pages().flatMap((page) => blocksOf(page))
 const programs = blocks.filter(({ language }) => language === 'ts' || language === 'js')
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> }

@@ -67,6 +67,17 @@ describe('a store whose client is not installed says which versions fit, and how
   })
 })
 
+test('a server that takes JWTs says which version of jose fits, and how to install it', async () => {
+  const program = `
+    import { serve } from './dist/node/server.mjs'
+    const jwt = { issuer: 'i', audience: 'a', jwks: 'https://i.example', grants: [{ namespaces: '*', rights: ['read'] }] }
+    await serve({ store: 'memory:', port: 0, jwt }).catch(({ message, reason }) => console.log(message, '|', reason))`
+  rmSync(path.join(folder, 'node_modules'), { recursive: true, force: true })
+  writeFileSync(path.join(folder, 'program.js'), program)
+  const { stdout } = await promisify(execFile)(process.execPath, ['program.js'], { cwd: folder })
+  expect(stdout.trim()).toBe('UNAVAILABLE: jwt needs jose ^6. Run: npm install jose@6 | configuration')
+})
+
 describe('a client that does not fit', () => {
   const neverLoaded = 'throw new Error("loaded")'
 

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import { connect, createLocks } from '../../src/index.ts'
+import { byteRange, connect, createLocks } from '../../src/index.ts'
 import { redis, type RedisClient } from '../../src/drivers/redis/driver.ts'
 import { Child } from '../support/child.ts'
 import { eventually } from '../support/eventually.ts'
@@ -90,6 +90,10 @@ describe('a user with the rights that the page about Redis names, and no more', 
     const together = await Promise.all(['a', 'b', 'c'].map((name) => locks.acquire(name)))
     await Promise.all(together.map((other) => other.renew()))
     await Promise.all(together.map((other) => other.release()))
+    const readers = await Promise.all(['a', 'b', 'c', 'd', 'e'].map(() => locks.readWrite('many').read()))
+    await Promise.all(readers.map((reader) => reader.renew()))
+    const ranges = await Promise.all([0, 1, 2, 3, 4].map((at) => locks.acquire(byteRange(7, at, at + 1))))
+    await Promise.all([...readers, ...ranges].map((other) => other.release()))
     const waiting = Promise.all([locks.acquire('acl'), locks.readWrite('acl').read({ priority: 'high' })])
     await eventually(async () => (await locks.inspect('acl'))?.waiters.length === 2, 'Both that wait')
     expect((await locks.list()).locks.map(({ scope }) => scope)).toContain('acl')

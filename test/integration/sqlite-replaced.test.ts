@@ -1,5 +1,16 @@
 /** A lock file that is deleted, replaced or copied: nobody is granted what somebody still holds. */
-import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  lchownSync,
+  mkdirSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import type { LockDriver, ClaimStatus } from '../../src/core/contract/driver.ts'
@@ -194,4 +205,46 @@ describe('the directory of the inboxes', () => {
     await expect(refused.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'foreign' })
     await refused.close()
   })
+
+  test.skipIf(process.getuid?.() !== 0)('is refused if another user made it, or a link to it', async () => {
+    mkdirSync(path.dirname(file()), { recursive: true })
+    const inboxes = `${file()}.inboxes`
+    const refusal = {
+      code: 'UNAVAILABLE',
+      reason: 'foreign',
+      message: expect.stringContaining('Delete it if you know'),
+    }
+    mkdirSync(inboxes, { mode: 0o700 })
+    chownSync(inboxes, 65_534, 65_534)
+    const refused = sqlite({ file: file() })
+    await expect(refused.open()).rejects.toMatchObject(refusal)
+    rmSync(inboxes, { recursive: true })
+    mkdirSync(file('own'), { mode: 0o700 })
+    symlinkSync(file('own'), inboxes)
+    lchownSync(inboxes, 65_534, 65_534)
+    await expect(refused.open()).rejects.toMatchObject(refusal)
+    await refused.close()
+  })
 })
+
+test.skipIf(process.getuid?.() !== 0)(
+  'a link that another user made where everybody may write is not followed',
+  async () => {
+    const shared = file('shared')
+    mkdirSync(shared, { recursive: true })
+    chmodSync(shared, 0o1777)
+    const link = path.join(shared, 'locks.sqlite')
+    // An empty file would become a lock file.
+    writeFileSync(file('victim'), '')
+    symlinkSync(file('victim'), link)
+    lchownSync(link, 65_534, 65_534)
+    const refused = sqlite({ file: link })
+    await expect(refused.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'foreign' })
+    await refused.close()
+    expect(statSync(file('victim')).size).toBe(0)
+    // Where only its maker may write, the link is the work of whoever set up the directory.
+    chmodSync(shared, 0o755)
+    const followed = await driver({ file: link })
+    expect(await claim(followed, claimOf('a'))).toMatchObject({ state: 'held' })
+  },
+)

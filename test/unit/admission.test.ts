@@ -1,6 +1,7 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Request } from '../../src/core/contract/driver.ts'
+import { complaints } from './admission/oracle.ts'
 import { claimOf, Play } from './admission/play.ts'
 import { eventScripts, firstComplaint, notify } from './admission/scripts.ts'
 
@@ -240,7 +241,98 @@ describe('ten thousand waiters', () => {
   })
 })
 
+describe('ten thousand holders', () => {
+  const crowd = (wish: (index: number) => Parameters<Play['claim']>[1]) => {
+    const play = new Play()
+    for (let index = 0; index < 10_000; index += 1) play.claim(`holder ${index}`, wish(index))
+    return play
+  }
+
+  test.each([
+    ['readers', () => shared],
+    ['of permits', () => ({ ...shared, limit: 20_000 })],
+    ['of ranges', (index: number) => ({ range: { start: 10 * index, end: 10 * index + 10 } })],
+  ])('are not read for a request that concerns one of them: %s', (_kind, wish) => {
+    const play = crowd(wish)
+    const read: number[] = []
+    const count = <Answer>(answer: Answer): Answer => {
+      read.push(play.holdersRead)
+      return answer
+    }
+    expect(count(play.renew('holder 5000'))).toMatchObject({ state: 'held' })
+    expect(count(play.release('holder 5000'))).toMatchObject({ reason: 'released' })
+    expect(count(play.claim('newcomer', wish(5000)))).toMatchObject({ state: 'held' })
+    expect(count(play.claim('impatient', { wait: false }))).toMatchObject({ reason: 'refused' })
+    expect(count(play.claim('writer'))).toMatchObject({ state: 'waiting', againMs: 100 })
+    expect(read).toEqual([0, 0, 0, 0, 0])
+  })
+
+  test('that have expired leave in one step', () => {
+    const play = crowd(() => shared)
+    play.now += 99
+    play.renew('holder 1')
+    play.now += 1
+    expect(play.claim('reader', shared)).toMatchObject({ state: 'held' })
+    expect(play.holding()).toEqual(['holder 1', 'reader'])
+  })
+
+  test('are granted in one step when the writer leaves', () => {
+    const play = new Play()
+    play.claim('writer')
+    for (let index = 0; index < 10_000; index += 1) play.claim(`reader ${index}`, shared)
+    play.release('writer')
+    expect(play.holding()).toHaveLength(10_000)
+    expect(play.waitersRead).toBe(10_000)
+  })
+})
+
 describe('the rule', () => {
+  test('keeps every promise among dozens of ranges, readers and permits', { timeout: 120_000 }, () => {
+    const limit = fc.option(fc.integer({ min: 1, max: 3 }), { nil: undefined, freq: 1 })
+    const onRange = fc.record({
+      mode: fc.constantFrom('exclusive' as const, 'shared' as const),
+      range: fc.tuple(fc.nat(8), fc.nat(1)),
+      limit,
+      priority: fc.nat(2),
+    })
+    // A waiting writer, or permit, of the whole key ends every walk: rare, so that most walks pass dozens.
+    const reader = fc.record({
+      mode: fc.constant('shared' as const),
+      range: fc.constant(undefined),
+      limit: fc.constant(undefined),
+      priority: fc.nat(2),
+    })
+    const anything = fc.record({
+      mode: onRange.map(({ mode }) => mode),
+      range: fc.constant(undefined),
+      limit,
+      priority: fc.nat(2),
+    })
+    const wish = fc.oneof(
+      { weight: 60, arbitrary: onRange },
+      { weight: 4, arbitrary: reader },
+      { weight: 1, arbitrary: anything },
+    )
+    const departures = fc.array(fc.nat(79), { minLength: 40, maxLength: 80 })
+    const play = (wishes: readonly Wish[], leaving: readonly number[]): string[] => {
+      const key = new Play()
+      const turns = [
+        ...wishes.map((each, index) => ({ op: 'claim', claim: claimOf(`c${index}`, claimTerms(each)) }) as const),
+        ...leaving.map((index) => ({ op: 'release', key: 'key', id: `c${index}` }) as const),
+      ]
+      return turns.flatMap((request) => complaints(key.turn(request)))
+    }
+    fc.assert(
+      fc.property(fc.array(wish, { minLength: 60, maxLength: 80 }), departures, (wishes, leaving) => {
+        expect(play(wishes, leaving)).toEqual([])
+      }),
+      {
+        numRuns: Number(process.env['LEASEHOLD_RUNS'] ?? 3000) / 100,
+        seed: Number(process.env['LEASEHOLD_SEED'] ?? 1),
+      },
+    )
+  })
+
   test('keeps every promise, whatever it is asked', { timeout: 120_000 }, () => {
     const runs = Number(process.env['LEASEHOLD_RUNS'] ?? 3000)
     const details = fc.check(
@@ -255,3 +347,20 @@ describe('the rule', () => {
     expect.fail(`${firstComplaint(events)}\n${notify(events)}\nseed ${details.seed}`)
   })
 })
+
+interface Wish {
+  readonly mode: 'exclusive' | 'shared'
+  readonly range: [number, number] | undefined
+  readonly limit: number | undefined
+  readonly priority: number
+}
+
+function claimTerms({ mode, range, limit, priority }: Wish): Parameters<Play['claim']>[1] {
+  const [start, length] = range ?? [0, 0]
+  return {
+    mode,
+    priority,
+    ...(range !== undefined && { range: { start, end: start + length + 1 } }),
+    ...(mode === 'shared' && limit !== undefined && { limit }),
+  }
+}

@@ -189,9 +189,10 @@ describe('rooms of the api', () => {
 /** Which rooms of the server a room may import, besides itself and `core`. Files at the top may import all of them. */
 const serverRooms: Record<string, readonly string[]> = {
   contract: [],
-  auth: ['contract'],
-  store: ['contract', 'api', 'telemetry'],
-  http: ['contract', 'auth', 'store', 'api'],
+  auth: ['contract', 'api'],
+  audit: ['contract', 'auth', 'api'],
+  store: ['contract', 'auth', 'audit', 'api', 'telemetry'],
+  http: ['contract', 'auth', 'audit', 'store', 'api'],
   routes: ['contract', 'auth', 'store', 'telemetry'],
   operators: ['contract', 'auth', 'store', 'api', 'dashboard'],
 }

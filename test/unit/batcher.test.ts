@@ -63,6 +63,88 @@ describe('the batcher', () => {
     ])
   })
 
+  test.each(['claim', 'release', 'renew'] as const)(
+    'settles 200,000 requests of one key (%s), in order, with no more than 500 in a send and one send at a time',
+    async (op) => {
+      const time = fakeTime()
+      let underWay = 0
+      let underWayMax = 0
+      const sizes: number[] = []
+      const sent: string[] = []
+      const send = async (requests: readonly Request[]): Promise<ClaimStatus[]> => {
+        underWay += 1
+        underWayMax = Math.max(underWayMax, underWay)
+        sizes.push(requests.length)
+        for (const request of requests)
+          sent.push(request.op === 'claim' ? request.claim.id : 'id' in request ? request.id : '')
+        await Promise.resolve()
+        underWay -= 1
+        return requests.map(() => absent)
+      }
+      const batcher = new Batcher({ supports: memory().supports, send }, time.environment)
+      const answered: string[] = []
+      const ids = Array.from({ length: 200_000 }, (_, index) => `id-${index}`)
+      for (const id of ids) {
+        const request: Request =
+          op === 'claim'
+            ? { op, claim: claimOf('one', { id }) }
+            : op === 'renew'
+              ? { op, key: 'one', id, ttlMs: 30_000 }
+              : { op, key: 'one', id }
+        batcher.submit(request, { answered: () => void answered.push(id) })
+      }
+      await batcher.settled()
+      expect(sent).toEqual(ids)
+      expect(answered).toEqual(ids)
+      expect(Math.max(...sizes)).toBe(500)
+      expect(underWayMax).toBe(1)
+    },
+  )
+
+  test('sends other keys beside the pieces of a large one, each send within the bound', async () => {
+    const { time, recorder, batcher } = setUp()
+    for (let index = 0; index < 1200; index += 1)
+      void submitOnce(batcher, { op: 'renew', key: 'large', id: `${index}`, ttlMs: 30_000 })
+    for (let index = 0; index < 300; index += 1)
+      void submitOnce(batcher, { op: 'renew', key: `small/${index}`, id: 'id', ttlMs: 30_000 })
+    await time.advance(0)
+    expect(recorder.batches.map((batch) => batch.length)).toEqual([500, 300])
+    void submitOnce(batcher, release('large', 'last'))
+    for (let batch = 0; batch < 4; batch += 1) {
+      recorder.answer()
+      await time.advance(0)
+    }
+    expect(recorder.batches.map((batch) => batch.length)).toEqual([500, 300, 500, 201])
+    expect(recorder.batches.at(-1)?.at(-1)).toEqual(release('large', 'last'))
+    await batcher.settled()
+  })
+
+  test('refuses every piece of a large key once closed', async () => {
+    const { time, recorder, batcher } = setUp()
+    const statuses: ClaimStatus[] = []
+    for (let index = 0; index < 1700; index += 1) {
+      const request: Request = { op: 'renew', key: 'large', id: `${index}`, ttlMs: 30_000 }
+      batcher.submit(request, { answered: (_, status) => void statuses.push(status) })
+    }
+    await time.advance(0)
+    recorder.answer()
+    batcher.close()
+    await time.advance(0)
+    await batcher.settled()
+    expect(recorder.batches).toHaveLength(1)
+    expect(statuses.map(({ state }) => state)).toEqual([...Array(500).fill('absent'), ...Array(1200).fill('unknown')])
+  })
+
+  test('overtakes an unanswered send with one bounded send of a key at a time', async () => {
+    const { time, recorder, batcher } = setUp()
+    for (let index = 0; index < 1800; index += 1) void submitOnce(batcher, release('large', `${index}`))
+    await time.advance(1000)
+    const sizes = (): number[] => recorder.batches.map((batch) => batch.length)
+    expect(sizes()).toEqual([250, 500])
+    await time.advance(100)
+    expect(sizes()).toEqual([250, 500, 500, 500, 50])
+  })
+
   test('sends renewals of short leases apart, so that they hurry nobody, and requests of one key together', async () => {
     const { time, recorder, batcher } = setUp()
     const renewal = (key: string, ttlMs: number): Request => ({ op: 'renew', key, id: 'id', ttlMs })
@@ -290,7 +372,7 @@ describe('the batcher', () => {
     expect(recorder.batches.map((batch) => batch.length)).toEqual([500, 1])
     recorder.answer()
     await time.advance(0)
-    expect(recorder.batches.map((batch) => batch.length)).toEqual([500, 1, 502])
+    expect(recorder.batches.map((batch) => batch.length)).toEqual([500, 1, 499, 3])
   })
 
   test('does without a promise', async () => {

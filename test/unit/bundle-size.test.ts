@@ -6,16 +6,16 @@ const createLocks = `export { createLocks } from './src/index.ts'`
 
 const bars: readonly { readonly what: string; readonly of: string; readonly kilobytesMax: number }[] = [
   { what: 'leasehold/http', of: `export * from './src/drivers/http/driver.ts'`, kilobytesMax: 15 },
-  { what: 'leasehold/edge, with all that it needs', of: `export * from './src/edge/index.ts'`, kilobytesMax: 33 },
+  { what: 'leasehold/edge, with all that it needs', of: `export * from './src/edge/index.ts'`, kilobytesMax: 35 },
   {
     what: 'createLocks and leasehold/http',
     of: `${createLocks}; export * from './src/drivers/http/driver.ts'`,
-    kilobytesMax: 42,
+    kilobytesMax: 46,
   },
   ...['sqlite', 'redis', 'postgres', 'mongodb', 'etcd', 'postgres-advisory', 'github', 'memory'].map((driver) => ({
     what: `createLocks and leasehold/${driver}`,
     of: `${createLocks}; export * from './src/drivers/${driver}/driver.ts'`,
-    kilobytesMax: 61,
+    kilobytesMax: 66,
   })),
 ]
 

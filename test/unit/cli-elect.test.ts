@@ -14,6 +14,7 @@ async function elect(open: (time: number, ...where: Parameters<typeof connect>) 
     variables: { ...process.env, LEASEHOLD_STORE: 'bench:elections' },
     messages: messagesTo((text) => (errors += text), undefined),
     print: () => {},
+    drained: async () => {},
     // Under another name: commands do not take a store that is in the memory of a process.
     connect: (url, options) => open((times += 1), url.replace('bench:', 'memory:'), options),
     ask: undefined,

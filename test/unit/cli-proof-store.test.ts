@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, chownSync, existsSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, existsSync, lchownSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import path from 'node:path'
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
@@ -172,6 +172,28 @@ describe('a proof of somebody else', () => {
     const { asked, proof, leasehold, shown } = await trap()
     chownSync(proof, 65_534, 65_534)
     for (const command of ['renew', 'release']) expect(await leasehold(command, '--proof', proof)).toBe(64)
+    expect(shown.errors).toContain('belongs to another user')
+    expect(asked).toEqual([])
+  })
+
+  test.skipIf(process.getuid?.() !== 0)('is not used by way of a link that somebody else made', async () => {
+    const { proof, leasehold, shown, isHeld } = await acquired()
+    const link = inFolder('link')
+    symlinkSync(proof, link)
+    lchownSync(link, 65_534, 65_534)
+    for (const command of ['renew', 'release']) expect(await leasehold(command, '--proof', link)).toBe(64)
+    expect(shown.errors).toContain('is a link of another user')
+    expect(await isHeld()).toBe(true)
+    const own = inFolder('own')
+    symlinkSync(proof, own)
+    expect(await leasehold('release', '--proof', own)).toBe(0)
+  })
+
+  test.skipIf(process.getuid?.() !== 0)('of another user is not used by way of a link of our own either', async () => {
+    const { asked, proof, leasehold, shown } = await trap()
+    chownSync(proof, 65_534, 65_534)
+    symlinkSync(proof, inFolder('link'))
+    expect(await leasehold('release', '--proof', inFolder('link'))).toBe(64)
     expect(shown.errors).toContain('belongs to another user')
     expect(asked).toEqual([])
   })

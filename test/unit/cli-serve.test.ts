@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { chmodSync, chownSync, writeFileSync } from 'node:fs'
 import { createServer, type Socket } from 'node:net'
 import path from 'node:path'
@@ -9,6 +10,8 @@ import { connect } from '../../src/index.ts'
 import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 import { folderForTest } from '../support/test-folder.ts'
 import { listen } from '../support/loopback.ts'
+import { makePrivateCa } from '../support/private-ca.ts'
+import { cliBench } from './support/cli-bench.ts'
 
 function serving(store: string): { readonly code: Promise<number>; readonly errors: () => string } {
   let errors = ''
@@ -16,6 +19,7 @@ function serving(store: string): { readonly code: Promise<number>; readonly erro
     variables: {},
     messages: messagesTo((text) => (errors += text), undefined),
     print: () => {},
+    drained: async () => {},
     connect,
     ask: undefined,
   })
@@ -49,7 +53,7 @@ test.skipIf(process.getuid?.() !== 0)('the tokens of another user are not read',
   const file = path.join(folder, 'tokens.json')
   writeFileSync(file, '[]', { mode: 0o600 })
   chownSync(file, 65_534, 65_534)
-  expect(() => readTokensFile(file)).toThrow(/belong to another user/)
+  expect(() => readTokensFile(file)).toThrow(/belongs to another user/)
 })
 
 // Kubernetes mounts a secret for a group (fsGroup), systemd a credential with an entry for its user, which shows as the group's.
@@ -89,3 +93,18 @@ test.skipIf(process.getuid?.() !== 0)(
     expect(() => readTokensFile(file)).toThrow(`Run: chmod 600 ${file}`)
   },
 )
+
+test.skipIf(process.platform === 'win32')('a private key that others can read is not used', async () => {
+  const { certificateFile, keyFile } = makePrivateCa(folderForTest('private-key'))
+  const { leasehold, shown } = cliBench()
+  chmodSync(keyFile, 0o644)
+  const args = ['serve', '--store', 'memory:', '--port', '0', '--tls-cert', certificateFile, '--tls-key', keyFile]
+  expect(await leasehold(...args)).toBe(64)
+  expect(shown.errors).toContain(`Others can read the private key in ${keyFile}. Run: chmod 600 ${keyFile}`)
+})
+
+test.skipIf(process.platform === 'win32')('tokens are not waited for in a pipe', () => {
+  const pipe = path.join(folderForTest('tokens'), 'pipe')
+  execFileSync('mkfifo', [pipe])
+  expect(() => readTokensFile(pipe)).toThrow(/is not a file with the tokens/)
+})

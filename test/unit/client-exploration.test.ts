@@ -60,7 +60,10 @@ const mutants: Readonly<Record<string, Mutant>> = {
     replace: ({ step }) => ({
       step: (state, event) => {
         const [next, effects] = step(state, event)
-        return [event.type === 'renew' ? { ...next, deadline: state.deadline } : next, effects]
+        if (event.type !== 'renew') return [next, effects]
+        const trusting = next.copy()
+        trusting.deadline = state.deadline
+        return [trusting, effects]
       },
     }),
   },
@@ -69,7 +72,10 @@ const mutants: Readonly<Record<string, Mutant>> = {
     replace: ({ step }) => ({
       step: (state, event) => {
         const isUnknown = event.type === 'release-answer' && event.status.state === 'unknown'
-        return isUnknown ? [{ ...state, phase: 'over' }, []] : step(state, event)
+        if (!isUnknown) return step(state, event)
+        const over = state.copy()
+        over.phase = 'over'
+        return [over, []]
       },
     }),
   },
@@ -85,7 +91,10 @@ const mutants: Readonly<Record<string, Mutant>> = {
   'does not say, handing a lease off, what was never answered': {
     module: 'api/lease/proof',
     tour: { weather: 'storm', about: 'hand-offs', processes: 2, workers: 4 },
-    replace: ({ proofOf }) => ({ proofOf: (state, fence) => proofOf({ ...state, doubtMs: undefined }, fence) }),
+    replace: ({ proofOf }) => ({
+      proofOf: ({ claim, ttlMs, elsewhereMs }, fence) =>
+        proofOf({ claim, ttlMs, elsewhereMs, doubtMs: undefined }, fence),
+    }),
   },
   'counts what its heartbeat thread was answered from when it hears of it': {
     module: 'core/client/claim-step',

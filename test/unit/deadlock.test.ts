@@ -240,6 +240,9 @@ describe('no deadlock', () => {
       })
     const [one, off] = [await bench.client(), await bench.client({ deadlockDetection: false })]
     const held = await one.acquire('a')
+    // An owner that holds nothing is waited for by nobody.
+    await one.acquire('b', { owner: 'q' })
+    await off.acquire('c', { owner: 'p' })
     const waits = [off.acquire('a', { owner: 'p' }), one.acquire('a'), one.acquire('a', { owner: 'q' })]
     await bench.advance(499)
     expect(lists).toBe(0)

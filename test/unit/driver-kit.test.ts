@@ -163,7 +163,7 @@ test('hosts are read as people write them', () => {
 
 test('a page ends where one more row was read', () => {
   const listed = (key: string) => (key === 'b' ? undefined : { key, claims: [] })
-  const page = (rows: readonly string[]) => pageOfRows(rows, { limit: 2, now: 5 }, (key) => key, listed)
+  const page = (rows: readonly string[]) => pageOfRows(rows, { query: { limit: 2 }, now: 5 }, (key) => key, listed)
   expect(page(['a', 'b', 'c'])).toEqual({ now: 5, keys: [{ key: 'a', claims: [] }], next: 'b' })
   expect(page(['a', 'c'])).toMatchObject({ keys: [{ key: 'a' }, { key: 'c' }] })
   expect(page([])).toEqual({ now: 5, keys: [] })

@@ -10,7 +10,7 @@ const minutes = { timeout: 180_000 }
 
 describe('workers at GitHub, whose reads are stale and whose lines and machines fail,', () => {
   test.each([
-    ['rush', 6, 60],
+    ['rush', 8, 60],
     ['storm', 6, 30],
     ['siege', 6, 20],
   ] as const)(

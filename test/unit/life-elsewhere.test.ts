@@ -13,7 +13,7 @@ class Shared {
   done: string[] = []
 
   constructor() {
-    const [asked] = begin(claim, { heartbeatMs: 10_000, polling: undefined, jitter: 100 }, 0)
+    const [asked] = begin(claim, { heartbeatMs: 10_000, polling: undefined, schedule: undefined }, 0)
     this.state = asked
     this.answer(0, 30_000).play({ type: 'elsewhere', at: 0, ttlMs: 30_000 })
   }

@@ -1,7 +1,7 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
-import { claim, claimOf, release } from '../support/claims.ts'
+import { claim, claimOf, claiming, release } from '../support/claims.ts'
 
 test('names of those who died holding them do not stay for ever', async () => {
   const time = fakeTime()
@@ -27,4 +27,25 @@ test('names of those who died holding them do not stay for ever', async () => {
   await useOthers()
   expect(await abandoned()).toBeLessThan(1000)
   expect((await driver.list({ key: 'long/named:one' })).keys).toHaveLength(1)
+})
+
+test('very many names that are used once are forgotten soon, so that they do not fill the memory', async () => {
+  let now = 0
+  const driver = memory({ clock: { now: () => now, wall: () => 1_700_000_000_000 + now } })
+  await driver.open()
+  onTestFinished(() => driver.close())
+  const seconds = 1500
+  for (let second = 0; second < seconds; second += 1) {
+    now += 1000
+    const claims = Array.from({ length: 100 }, (_, index) => claimOf(`a/named:${second}-${index}`, { ttlMs: 1 }))
+    await driver.send(claims.map(claiming))
+  }
+  let kept = 0
+  let after: string | undefined
+  do {
+    const page = await driver.list({ prefix: 'a/', limit: 1000, ...(after !== undefined && { after }) })
+    kept += page.keys.length
+    after = page.next
+  } while (after !== undefined)
+  expect(kept).toBeLessThan((seconds * 100) / 2)
 })

@@ -1,9 +1,17 @@
 import { describe, expect, test } from 'vitest'
 import { memory } from '../../src/drivers/memory/driver.ts'
-import { Audit, auditEntryOf, evictAndAudit, readEviction } from '../../src/server/operators/evictions.ts'
+import {
+  Audit,
+  auditEntryOf,
+  evictAndAudit,
+  readEviction,
+  type EvictionContext,
+} from '../../src/server/operators/evictions.ts'
 import { LockPages, lockQuery } from '../../src/server/operators/locks.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { claim, claimOf, release } from '../support/claims.ts'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import type { Caller } from '../../src/server/contract/call.ts'
 import { principalFor } from './support/principals.ts'
 
 function bench() {
@@ -50,6 +58,31 @@ describe('a page of locks', () => {
     expect(page.locks[0]?.holders[0]?.acquiredAt).toBe(new Date(time.environment.wall() - 5500).toISOString())
     const text = JSON.stringify(page)
     expect([text.includes(holder.id), text.includes(waiter.id)]).toEqual([false, false])
+  })
+
+  test('has the first claims of a lock and the number of all, however many there are', async () => {
+    const { driver, read } = bench()
+    for (let waiter = 0; waiter < 31_000; waiter += 1) await claim(driver, claimOf('default/named:a'))
+    const page = await read({})
+    expect(page.locks).toMatchObject([{ held: 1, waiting: 30_999 }])
+    const [lock] = page.locks
+    expect([lock?.holders.length, lock?.waiters.length]).toEqual([1, 59])
+    expect((await read({ state: 'waited-for' })).locks).toHaveLength(1)
+  })
+
+  test('has a bounded number of claims, and all pages together have each lock once', async () => {
+    const { driver, read, readAll } = bench()
+    for (let lock = 100; lock < 400; lock += 1) {
+      for (let waiter = 0; waiter < 60; waiter += 1) await claim(driver, claimOf(`default/named:${lock}`))
+    }
+    const first = await read({ limit: '1000' })
+    const claims = first.locks.reduce((sum, { holders, waiters }) => sum + holders.length + waiters.length, 0)
+    expect(claims).toBeGreaterThanOrEqual(5000)
+    expect(claims).toBeLessThan(5100)
+    for (const filter of [{}, { name: '' }, { state: 'held' }]) {
+      const pages = await readAll({ limit: '1000', ...filter })
+      expect(pages.flat()).toEqual(Array.from({ length: 300 }, (_, at) => String(at + 100)))
+    }
   })
 
   test('is as long as asked for, with filters too, and all pages together have each lock once', async () => {
@@ -117,6 +150,17 @@ describe('a page of locks', () => {
 })
 
 describe('an eviction', () => {
+  const caller: Caller = { principal: principalFor('*'), address: '127.0.0.1' }
+
+  /** A driver as the operators' routes see it, where everything is allowed. */
+  function accessTo(driver: Pick<LockDriver, 'supports' | 'list' | 'send'>): EvictionContext['store'] {
+    return {
+      supports: driver.supports,
+      list: (query) => driver.list(query),
+      sendFor: (_, requests) => driver.send(requests),
+    }
+  }
+
   const eviction = { key: 'default/named:a', fence: 1, reason: 'stuck' }
 
   test.each([
@@ -141,7 +185,7 @@ describe('an eviction', () => {
     const audit = new Audit(logger)
     const principal = principalFor('*')
     const evict = (fence: number) =>
-      evictAndAudit({ store: driver, environment: time.environment, audit }, principal, { ...eviction, fence })
+      evictAndAudit({ store: accessTo(driver), environment: time.environment, audit }, caller, { ...eviction, fence })
     const status = await claim(driver, claimOf(eviction.key))
     const fence = status.state === 'held' ? status.fence : 0
     expect(await evict(fence + 1)).toMatchObject({ result: 'not-held', runner: undefined })
@@ -183,11 +227,7 @@ describe('an eviction', () => {
     const { time, driver } = bench()
     const limited = Object.assign(driver, { supports: { ...driver.supports, evict: [] } })
     const audit = new Audit(undefined)
-    const evicting = evictAndAudit(
-      { store: limited, environment: time.environment, audit },
-      principalFor('*'),
-      eviction,
-    )
+    const evicting = evictAndAudit({ store: accessTo(limited), environment: time.environment, audit }, caller, eviction)
     await expect(evicting).rejects.toMatchObject({ code: 'UNSUPPORTED' })
     expect(audit.seenBy(principalFor('*'))).toEqual([])
   })
@@ -200,7 +240,7 @@ describe('an eviction', () => {
     const send = async () => [{ state: 'unknown', error: 'cut' }] as const
     const cut = { supports, list: driver.list.bind(driver), send }
     const audit = new Audit(undefined)
-    const done = await evictAndAudit({ store: cut, environment: time.environment, audit }, principalFor('*'), {
+    const done = await evictAndAudit({ store: accessTo(cut), environment: time.environment, audit }, caller, {
       ...eviction,
       fence,
     })

@@ -1,4 +1,15 @@
-import { readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  lchownSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -49,6 +60,30 @@ describe('a runner name', () => {
   let folder: string
   beforeEach(() => {
     folder = folderForTest('names')
+  })
+
+  test.skipIf(process.platform === 'win32')('is not kept where others can write', async () => {
+    chmodSync(folder, 0o777)
+    const taking = takeRunnerName(folder, 'worker', processWatch(), () => 'id')
+    await expect(taking).rejects.toMatchObject({
+      code: 'INVALID',
+      message: expect.stringContaining('Other users can write'),
+    })
+  })
+
+  test.skipIf(process.getuid?.() !== 0)('is not kept in a directory, or behind a link, of another user', async () => {
+    const link = join(folder, 'link')
+    mkdirSync(join(folder, 'own'), { mode: 0o700 })
+    symlinkSync(join(folder, 'own'), link)
+    lchownSync(link, 65_534, 65_534)
+    mkdirSync(join(folder, 'foreign'), { mode: 0o700 })
+    chownSync(join(folder, 'foreign'), 65_534, 65_534)
+    for (const name of ['link', 'foreign']) {
+      const taking = takeRunnerName(join(folder, name), 'worker', processWatch(), () => 'id')
+      await expect(taking).rejects.toMatchObject({ code: 'INVALID' })
+    }
+    const held = await takeRunnerName(join(folder, 'own'), 'worker', processWatch(), () => 'id')
+    held.release()
   })
 
   /** A process as others see it. */

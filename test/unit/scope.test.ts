@@ -46,6 +46,7 @@ describe('a scope', () => {
     ['a name over 512 bytes', () => named('é'.repeat(257))],
     ['a name with a control character', () => named('a\nb')],
     ['a name with an escape', () => named('a\u001b[31m')],
+    ['a name that reverses the text behind it', () => named('a\u202eb')],
     ['a name that is not Unicode', () => named('a\ud800')],
     ['something that is no text', () => named(5 as unknown as string)],
     ['a relative path', () => path('a/b')],
@@ -55,6 +56,9 @@ describe('a scope', () => {
     ['an unsafe range', () => byteRange(7, 0, 2 ** 53)],
     ['a fractional inode', () => inode(1.5)],
     ['issue 0', () => issue(0)],
+    ['a kind made by hand', () => toScope({ kind: 'named', key: 'kind:a' })],
+    ['a path made by hand that is not normal', () => toScope({ kind: 'path', key: 'path:/a/../b' })],
+    ['an escape in a key made by hand', () => toScope({ kind: 'named', key: 'named:\u001b[2J' })],
     ['an object of somebody else', () => toScope({} as never)],
   ])('cannot be %s', (_what, make) => {
     expect(make).toThrow(expect.objectContaining({ code: 'INVALID' }))

@@ -1,4 +1,4 @@
-import { assert, constant, date, jsonValue, oneof, property, record, string } from 'fast-check'
+import { array, assert, constant, date, jsonValue, oneof, property, record, string } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
 import { claimant, newRunner } from '../../src/api/client/runner.ts'
@@ -30,6 +30,7 @@ describe('a runner in short', () => {
         client: string(),
         metadata: said,
         owner: string(),
+        holds: array(string()),
       },
       { requiredKeys: ['id', 'incarnation', 'host', 'pid', 'client'] },
     )

@@ -4,7 +4,8 @@ import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 import { conformance, modelTest, type Bench, type Harness } from '../../src/testing/index.ts'
 import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
-const harness: Harness = {
+/** `fewHoldersMax`: up to how many holders are read as a list. */
+const harnessOf = (fewHoldersMax?: number): Harness => ({
   async open(): Promise<Bench> {
     const directory = makeFolder('sqlite')
     let time = 5_000
@@ -17,7 +18,7 @@ const harness: Harness = {
     }
     return {
       async driver() {
-        const driver = sqlite({ file: path.join(directory, `${files}.sqlite`), environment: { clock } })
+        const driver = sqlite({ file: path.join(directory, `${files}.sqlite`), environment: { clock, fewHoldersMax } })
         drivers.push(driver)
         await driver.open()
         return driver
@@ -36,7 +37,8 @@ const harness: Harness = {
       },
     }
   },
-}
+})
 
-conformance('sqlite', harness)
-modelTest('sqlite', harness, { runs: 300 })
+conformance('sqlite', harnessOf())
+modelTest('sqlite', harnessOf(), { runs: 300 })
+modelTest('sqlite that searches among its holders', harnessOf(1), { runs: 300 })

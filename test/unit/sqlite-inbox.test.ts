@@ -1,7 +1,13 @@
+import { execFileSync } from 'node:child_process'
 import {
   appendFileSync,
+  chownSync,
+  closeSync,
+  constants,
   existsSync,
+  linkSync,
   mkdirSync,
+  openSync,
   readFileSync,
   readdirSync,
   readlinkSync,
@@ -24,7 +30,8 @@ import {
   writeInboxLine,
   type InboxNotification,
 } from '../../src/drivers/sqlite/inbox.ts'
-import { InboxNotifier } from '../../src/drivers/sqlite/inbox-notifier.ts'
+import { InboxNotifier, InboxWriter } from '../../src/drivers/sqlite/inbox-notifier.ts'
+import { refuseStrangeInboxes } from '../../src/drivers/sqlite/store-file.ts'
 import { scratch } from '../sqlite/scratch.ts'
 import { eventually } from '../support/eventually.ts'
 
@@ -262,3 +269,32 @@ test('an inbox that is closed during a write stays open until the write has ende
   expect(openInboxes() - openBefore).toBe(0)
   expect(readInboxLine(readFileSync(path.join(file('inboxes'), stamp), 'utf8').trimEnd())?.id).toBe('one')
 })
+
+test.skipIf(process.platform === 'win32')('an inbox that is a pipe, or has a second name, is not written to', () => {
+  writeFileSync(file('victim'), '')
+  linkSync(file('victim'), file('link'))
+  execFileSync('mkfifo', [file('pipe')])
+  // Opening a pipe that nobody reads would block for ever.
+  for (const name of ['link', 'pipe']) expect(() => new InboxWriter(file(name))).toThrow()
+  const reader = openSync(file('pipe'), constants.O_RDONLY | constants.O_NONBLOCK)
+  expect(() => new InboxWriter(file('pipe'))).toThrow(/is no inbox/)
+  closeSync(reader)
+})
+
+test.skipIf(process.getuid?.() !== 0)(
+  'nothing is written to a directory that somebody else has made meanwhile',
+  async () => {
+    mkdirSync(`${file()}.inboxes`, { mode: 0o700 })
+    writeFileSync(file(), '')
+    const target = path.join(`${file()}.inboxes`, stamp)
+    writeFileSync(target, '')
+    const careful = new InboxNotifier(`${file()}.inboxes`, () => refuseStrangeInboxes(file()))
+    chownSync(`${file()}.inboxes`, 65_534, 65_534)
+    await careful.notify([notification])
+    expect(statSync(target).size).toBe(0)
+    chownSync(`${file()}.inboxes`, 0, 0)
+    await careful.notify([notification])
+    expect(statSync(target).size).toBeGreaterThan(0)
+    careful.close()
+  },
+)

@@ -76,6 +76,37 @@ describe('the alarm', () => {
     expect([timers.tasks, time.timers]).toEqual([0, 0])
   })
 
+  test('leaves the event loop room when waking takes long, and wakes everybody in order all the same', async () => {
+    const time = fakeTime()
+    let spentMs = 0
+    const start = time.environment.now()
+    const timers = new TimerQueue({
+      ...time.environment,
+      now: () => time.environment.now() + spentMs,
+      timer: (delayMs, action) =>
+        time.environment.timer(delayMs, () => {
+          turn += 1
+          action()
+        }),
+    })
+    const woken: number[] = []
+    let turn = 0
+    const perTurn = new Map<number, number>()
+    for (let index = 0; index < 2000; index += 1) {
+      const dreamer = new Dreamer(() => {
+        woken.push(index)
+        spentMs += 0.1
+        perTurn.set(turn, (perTurn.get(turn) ?? 0) + 1)
+      })
+      timers.set(dreamer, start + (index < 1000 ? 50 : 51))
+    }
+    await time.advance(100)
+    expect(woken).toEqual(Array.from({ length: 2000 }, (_, index) => index))
+    // A tenth of a millisecond each: a turn is over after 10 ms, and is timed every 128 tasks.
+    expect(Math.max(...perTurn.values())).toBeLessThanOrEqual(256)
+    expect([timers.tasks, time.timers]).toEqual([0, 0])
+  })
+
   test('can be set earlier, later and off', async () => {
     const time = fakeTime()
     const timers = new TimerQueue(time.environment)

@@ -9,9 +9,9 @@ export function batches(fact: Fact): void {
   })
 
   fact('many keys in one send are answered in their order', [], async (stage) => {
-    await stage.hold('taken', { key: 'stage/7' })
+    await stage.hold('taken', { key: 'stage/named:7' })
     const requests = Array.from({ length: 40 }, (_, index): Request => {
-      return { op: 'claim', claim: stage.draft(`claim ${index}`, { key: `stage/${index}`, wait: false }) }
+      return { op: 'claim', claim: stage.draft(`claim ${index}`, { key: `stage/named:${index}`, wait: false }) }
     })
     const statuses = await stage.second.send(requests)
     expect(statuses.map(({ state }) => state)).toEqual(requests.map((_, index) => (index === 7 ? 'absent' : 'held')))
@@ -45,7 +45,7 @@ export function batches(fact: Fact): void {
 
   fact('keys may come mixed in one send', [], async (stage) => {
     const requests: Request[] = []
-    for (const key of ['stage/a', 'stage/b', 'stage/a', 'stage/c', 'stage/b']) {
+    for (const key of ['stage/named:a', 'stage/named:b', 'stage/named:a', 'stage/named:c', 'stage/named:b']) {
       requests.push({ op: 'claim', claim: stage.draft(`claim ${requests.length}`, { key, wait: false }) })
     }
     const statuses = await stage.first.send(requests)
@@ -65,7 +65,9 @@ export function batches(fact: Fact): void {
   })
 
   fact('a batch of five hundred is answered whole', [], async (stage) => {
-    const claims = Array.from({ length: 500 }, (_, index) => stage.draft(`claim ${index}`, { key: `stage/${index}` }))
+    const claims = Array.from({ length: 500 }, (_, index) =>
+      stage.draft(`claim ${index}`, { key: `stage/named:${index}` }),
+    )
     const statuses = await stage.first.send(claims.map((claim): Request => ({ op: 'claim', claim })))
     expect(new Set(statuses.map(summary))).toEqual(new Set(['held']))
     const releases = claims.map(({ key, id }): Request => ({ op: 'release', key, id }))

@@ -11,14 +11,14 @@ export function exclusion(fact: Fact): void {
   })
 
   fact('keys do not concern each other', [], async (stage) => {
-    await stage.hold('one', { key: 'stage/a' })
-    await stage.hold('two', { key: 'stage/b' })
-    await stage.hold('three', { key: 'stage' })
-    await stage.refused('four', { key: 'stage/a' })
+    await stage.hold('one', { key: 'stage/named:a' })
+    await stage.hold('two', { key: 'stage/named:b' })
+    await stage.hold('three', { key: 'stage/named:a/b' })
+    await stage.refused('four', { key: 'stage/named:a' })
   })
 
-  fact('any text can be a key', [], async (stage) => {
-    const keys = [
+  fact('any printable text can be the name in a key', [], async (stage) => {
+    const names = [
       'ä/ö ü',
       'quote \' and " and `',
       'a:b{c}*[d]?',
@@ -29,6 +29,7 @@ export function exclusion(fact: Fact): void {
       'A',
       'a',
     ]
+    const keys = names.map((name) => `stage/named:${name}`)
     for (const key of keys) await stage.hold(`first of ${key}`, { key })
     for (const key of keys) await stage.refused(`second of ${key}`, { key })
   })

@@ -57,7 +57,7 @@ export function fences(fact: Fact): void {
     const { fence } = await stage.hold('one')
     await stage.release('one')
     for (let turn = 0; turn < 50; turn += 1) {
-      const key = `stage/other-${turn}`
+      const key = `stage/named:other-${turn}`
       await stage.hold(`other ${turn}`, { key })
       await stage.release(`other ${turn}`)
     }
@@ -82,15 +82,15 @@ export function fences(fact: Fact): void {
   fact('fences grow even across a store that comes back empty', ['empty', 'fence'], async (stage) => {
     const { fence } = await stage.hold('one')
     for (let turn = 0; turn < 20; turn += 1) {
-      await stage.hold(`other ${turn}`, { key: 'stage/other' })
+      await stage.hold(`other ${turn}`, { key: 'stage/named:other' })
       await stage.release(`other ${turn}`)
     }
-    const onOtherKey = await stage.hold('other', { key: 'stage/other' })
+    const onOtherKey = await stage.hold('other', { key: 'stage/named:other' })
     // The clock that bounds a new store's fences is read in milliseconds.
     await stage.pass(1)
     await stage.empty()
     expect((await stage.hold('two')).fence).toBeGreaterThan(fence)
-    expect((await stage.hold('three', { key: 'stage/other' })).fence).toBeGreaterThan(onOtherKey.fence)
+    expect((await stage.hold('three', { key: 'stage/named:other' })).fence).toBeGreaterThan(onOtherKey.fence)
   })
 
   fact('a fence floor lifts the fence of a holder and all later ones', ['fence'], async (stage) => {

@@ -31,7 +31,7 @@ export function limits(fact: Fact): void {
     const requests = bad.map(({ request }) => request)
     // Valid requests between the bad ones, also first and last.
     const neighbours = [0, 30, 61, requests.length + 3].map((place, index) => {
-      const claim = stage.draft(`neighbour ${index}`, { key: `stage/neighbour-${index}` })
+      const claim = stage.draft(`neighbour ${index}`, { key: `stage/named:neighbour-${index}` })
       requests.splice(place, 0, { op: 'claim', claim })
       return claim.id
     })
@@ -86,10 +86,10 @@ export function limits(fact: Fact): void {
   })
 
   fact('a page of any size has one key at least', [], async (stage) => {
-    await stage.hold('one', { key: 'stage/one' })
-    await stage.hold('two', { key: 'stage/two' })
+    await stage.hold('one', { key: 'stage/named:one' })
+    await stage.hold('two', { key: 'stage/named:two' })
     for (const limit of [...noNumbers, 0]) {
-      const page = await stage.list({ prefix: 'stage/', limit })
+      const page = await stage.list({ prefix: 'stage/named:', limit })
       expect(page.keys.length, `a limit of ${limit}`).toBeGreaterThanOrEqual(1)
     }
   })
@@ -133,12 +133,19 @@ function badRequests(stage: Stage): Bad[] {
   add('key', ['x'.repeat(requestBounds.keyBytesMax + 1), 'a\0b', '\ud800'])
   const runner = stage.draft('held').runner
   const long = 'x'.repeat(requestBounds.ownerBytesMax + 1)
-  for (const change of [{ id: long }, { host: 'a\0b' }, { client: '\ud800' }, { pid: 0.5 }, { owner: long }]) {
+  for (const change of [
+    { id: long },
+    { host: 'a\0b' },
+    { client: '\ud800' },
+    { pid: 0.5 },
+    { owner: long },
+    { holds: [''] },
+  ]) {
     changes.push({ runner: { ...runner, ...change } })
   }
   changes.push({ runner: { ...runner, metadata: { long: 'x'.repeat(requestBounds.metadataBytesMax) } } })
   const claims = changes.map((change, index): Bad => {
-    const claim = { ...stage.draft(`bad ${index}`, { key: `stage/bad-${index}`, wait: false }), ...change }
+    const claim = { ...stage.draft(`bad ${index}`, { key: `stage/named:bad-${index}`, wait: false }), ...change }
     return { name: shown(change), request: { op: 'claim', claim: claim as Claim } }
   })
   const renewal = { op: 'renew', key, id, ttlMs: stage.ms(30) } as const
@@ -163,7 +170,7 @@ function largestClaims(stage: Stage): readonly Claim[] {
   const { ttlMaxMs, ttlAndGraceMaxMs = Infinity } = supports
   const longestMs = durationMaxOf(supports)
   const draft = (index: number): Claim =>
-    stage.draft(`largest ${index}`, { key: `stage/largest-${index}`, wait: false })
+    stage.draft(`largest ${index}`, { key: `stage/named:largest-${index}`, wait: false })
   const graceMs = Math.min(longestMs, ttlAndGraceMaxMs - draft(0).ttlMs)
   const changes: Partial<Claim>[] = [
     {
@@ -183,13 +190,13 @@ function largestClaims(stage: Stage): readonly Claim[] {
 /** The lock is as it was, and locks of any name work as before. */
 async function expectUnharmed(stage: Stage): Promise<void> {
   await stage.standsHeld('held')
-  const page = await stage.list({ prefix: 'stage/' })
-  expect(page.keys.filter(({ key }) => key.startsWith('stage/bad-'))).toEqual([])
+  const page = await stage.list({ prefix: 'stage/named:' })
+  expect(page.keys.filter(({ key }) => key.startsWith('stage/named:bad-'))).toEqual([])
   expect(await stage.listed()).toHaveLength(1)
   await stage.refused('late')
   await stage.release('held')
   await stage.hold('next')
-  await stage.hold('elsewhere', { key: 'stage/elsewhere' })
+  await stage.hold('elsewhere', { key: 'stage/named:elsewhere' })
 }
 
 function expectRefused(status: ClaimStatus | undefined, name: string): void {

@@ -92,7 +92,7 @@ export function listening(fact: Fact): void {
     await stage.hold('one')
     await stage.queue('two')
     await stage.queue('three')
-    await stage.hold('elsewhere', { key: 'stage/elsewhere' })
+    await stage.hold('elsewhere', { key: 'stage/named:elsewhere' })
     const received = [stage.listenTo(stage.first), stage.listenTo(stage.second)]
     await stage.release('one')
     const log = stage.driverOf('two') === stage.first ? received[0] : received[1]

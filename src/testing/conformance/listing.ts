@@ -7,7 +7,7 @@ import type { Stage } from './stage.ts'
 export function listing(fact: Fact): void {
   fact('an unused store lists nothing', [], async (stage) => {
     expect(await stage.list()).toMatchObject({ keys: [] })
-    expect((await stage.list({ key: 'stage/nobody' })).keys).toEqual([])
+    expect((await stage.list({ key: 'stage/named:nobody' })).keys).toEqual([])
   })
 
   fact('a claim is listed as it was asked for', [], async (stage) => {
@@ -115,7 +115,7 @@ export function listing(fact: Fact): void {
   })
 
   fact('pages together show every key once', [], async (stage) => {
-    const names = await fillKeys(stage, 'stage/', 25)
+    const names = await fillKeys(stage, 'stage/named:', 25)
     for (const limit of [1, 4, 25, 1000]) {
       const keys = await everyPage(stage, { limit })
       expect(keys.map(({ key }) => key).toSorted()).toEqual(names)
@@ -123,7 +123,7 @@ export function listing(fact: Fact): void {
   })
 
   fact('a page that holds the rest is the last', [], async (stage) => {
-    await fillKeys(stage, 'stage/', 6)
+    await fillKeys(stage, 'stage/named:', 6)
     expect((await stage.list({ limit: 6 })).next).toBeUndefined()
     const first = await stage.list({ limit: 4 })
     expect(first.keys).toHaveLength(4)
@@ -132,18 +132,46 @@ export function listing(fact: Fact): void {
   })
 
   fact('a prefix narrows the list, and is taken to the letter', [], async (stage) => {
-    const wanted = await fillKeys(stage, 'a_b%/', 5)
-    for (const key of ['a', 'a_b', 'aXb%/0', 'a_bX/0', 'a_b%', 'b', 'A_B%/0', 'a_b%\u{1F512}']) {
-      await stage.hold(`other ${key}`, { key })
+    const prefix = 'stage/named:a_b%/'
+    const wanted = await fillKeys(stage, prefix, 5)
+    for (const name of ['a', 'a_b', 'aXb%/0', 'a_bX/0', 'a_b%', 'b', 'A_B%/0', 'a_b%\u{1F512}']) {
+      await stage.hold(`other ${name}`, { key: `stage/named:${name}` })
     }
-    expect((await everyPage(stage, { prefix: 'a_b%/', limit: 2 })).map(({ key }) => key).toSorted()).toEqual(wanted)
+    expect((await everyPage(stage, { prefix, limit: 2 })).map(({ key }) => key).toSorted()).toEqual(wanted)
     expect((await everyPage(stage, { prefix: 'nobody', limit: 2 })).length).toBe(0)
   })
 
+  fact(
+    'of many claims the first are listed, the one that is known, and how many there are',
+    ['queue', 'shared'],
+    async (stage) => {
+      const readers = ['a', 'b', 'c', 'd', 'e']
+      for (const reader of readers) await stage.hold(reader, { mode: 'shared' })
+      for (const writer of ['first', 'second', 'third']) await stage.queue(writer)
+      const counts = { held: 5, waiting: 3 }
+      const listed = async (claims: number, known?: string): Promise<(string | undefined)[]> => {
+        const query = { key: stage.key, claims, ...(known !== undefined && { known: stage.id(known) }) }
+        const [key] = (await stage.list(query)).keys
+        if (claims < 8) expect(key).toMatchObject(counts)
+        return key?.claims.map(({ id }) => stage.nameOf(id)) ?? []
+      }
+      const held = await listed(3)
+      expect(held).toHaveLength(3)
+      for (const name of held) expect(readers).toContain(name)
+      expect(await listed(3, 'third')).toEqual([...held, 'third'])
+      expect(new Set(await listed(1, 'e')).size).toBe(held[0] === 'e' ? 1 : 2)
+      expect(await listed(1, 'e')).toContain('e')
+      expect((await listed(7)).slice(5)).toEqual(['first', 'second'])
+      expect((await listed(6, 'first')).slice(5)).toEqual(['first'])
+      expect(await listed(8)).toHaveLength(8)
+    },
+  )
+
   fact('one key is listed by its name, not by its beginning', [], async (stage) => {
-    await stage.hold('one', { key: 'stage' })
-    await stage.hold('two', { key: 'stage/more' })
-    expect((await stage.list({ key: 'stage' })).keys.map(({ key }) => key)).toEqual(['stage'])
+    const name = 'stage/named:one'
+    await stage.hold('one', { key: name })
+    await stage.hold('two', { key: `${name}/more` })
+    expect((await stage.list({ key: name })).keys.map(({ key }) => key)).toEqual([name])
   })
 
   fact('a claim that was told to leave shows why', ['evict lower-priority', 'queue'], async (stage) => {

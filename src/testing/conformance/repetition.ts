@@ -88,17 +88,57 @@ export function repetition(fact: Fact): void {
 
   fact('an id of one key says nothing of another', [], async (stage) => {
     await stage.hold('one')
-    await stage.hold('two', { key: 'stage/other' })
-    const claim = { ...stage.draft('one'), key: 'stage/other', wait: false }
+    await stage.hold('two', { key: 'stage/named:other' })
+    const claim = { ...stage.draft('one'), key: 'stage/named:other', wait: false }
     const { key, id } = claim
     expect(await stage.ask('one', { op: 'claim', claim })).toEqual({ state: 'absent', reason: 'refused' })
     const unknown = { state: 'absent', reason: expect.stringMatching(/^unknown$|^refused$/) }
     expect(await stage.ask('one', { op: 'renew', key, id, ttlMs: stage.ms(30) })).toMatchObject(unknown)
+    // A store without a queue may refuse to withdraw anything.
+    expect(await stage.ask('one', { op: 'withdraw', key, id })).not.toMatchObject({ state: 'held' })
     expect(await stage.ask('one', { op: 'release', key, id })).toMatchObject(unknown)
+    const driver = await stage.anotherDriver()
+    const elsewhere = await driver.send([
+      { op: 'renew', key, id, ttlMs: stage.ms(30) },
+      { op: 'release', key, id },
+    ])
+    expect(elsewhere).toMatchObject([unknown, unknown])
     await stage.standsHeld('one')
     await stage.standsHeld('two')
     expect(await stage.release('one')).toEqual({ state: 'absent', reason: 'released' })
     await stage.hold('three')
+  })
+
+  fact('a waiter is reached by its own key only', ['queue'], async (stage) => {
+    await stage.hold('one')
+    await stage.queue('two')
+    const id = stage.id('two')
+    const unknown = { state: 'absent', reason: expect.stringMatching(/^unknown$|^refused$/) }
+    // Once while nothing is stored of the other key, and once while there is.
+    for (const key of ['stage/named:free', 'stage/named:other']) {
+      if (key === 'stage/named:other') await stage.hold('three', { key })
+      for (const op of ['withdraw', 'release'] as const) {
+        expect(await stage.ask('two', { op, key, id })).toMatchObject(unknown)
+      }
+      expect(await stage.ask('two', { op: 'renew', key, id, ttlMs: stage.ms(30) })).toMatchObject(unknown)
+    }
+    expect(await stage.status('two')).toMatchObject({ state: 'waiting' })
+    await stage.release('one')
+    await stage.standsHeld('two')
+  })
+
+  fact('a fence of one key evicts nobody by another', ['evict'], async (stage) => {
+    const { fence } = await stage.hold('one')
+    const reason = 'a fence of another key'
+    const [status] = await stage.first.send([{ op: 'evict', key: 'stage/named:free', fence, reason }])
+    expect(status).toMatchObject({ state: 'absent', reason: expect.not.stringMatching(/^evicted$/) })
+    await stage.standsHeld('one')
+  })
+
+  fact('a claim replaces no claim of another key', ['convert', 'shared'], async (stage) => {
+    await stage.hold('one', { mode: 'shared' })
+    await stage.claim('two', { key: 'stage/named:other', replaces: 'one', wait: false })
+    await stage.standsHeld('one')
   })
 
   fact('the id alone ends a claim: another driver may release it', [], async (stage) => {

@@ -60,7 +60,7 @@ export class Stage {
     this.#bench = bench
     this.terms = terms
     this.#drivers = drivers
-    this.key = 'stage/key'
+    this.key = 'stage/named:key'
   }
 
   static async open(harness: Harness): Promise<Stage> {

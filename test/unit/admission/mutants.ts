@@ -225,7 +225,7 @@ export const mutants: Readonly<Record<string, Mutant>> = {
     replace: ({ KeyDraft }) => ({
       KeyDraft: class extends KeyDraft {
         override holds(id: string): boolean {
-          return this.holders.some(({ claim }) => claim.id === id)
+          return this.holders.find(id) !== undefined
         }
       },
     }),

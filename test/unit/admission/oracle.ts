@@ -14,7 +14,7 @@ export function complaints(turn: Turn): string[] {
   return [
     ...exclusion(turn),
     ...fences(turn),
-    ...progress(turn),
+    ...(renewsHolder(turn) ? touchesOthers(turn) : progress(turn)),
     ...barging(turn),
     ...conversions(turn),
     ...nothingLost(turn),
@@ -25,6 +25,21 @@ export function complaints(turn: Turn): string[] {
     ...forNothing(turn),
     ...cycles(turn),
   ]
+}
+
+/** Whether the turn renewed a holder, which concerns that holder alone. */
+function renewsHolder({ request, before, decision }: Turn): boolean {
+  if (request.op !== 'renew' || decision.status.state !== 'held') return false
+  return before.holders.some(({ claim }) => claim.id === request.id)
+}
+
+/** A renewal neither ends nor promotes another claim, nor even reads its end. */
+function touchesOthers({ request, decision }: Turn): string[] {
+  const renewed = request.op === 'renew' ? request.id : ''
+  return decision.changes
+    .map(({ before, after }) => (before ?? after)?.claim.id ?? '')
+    .filter((id) => id !== renewed)
+    .map((id) => `${id} was changed by the renewal of ${renewed}`)
 }
 
 function touches(claim: Claim, byte: number): boolean {
@@ -238,14 +253,16 @@ function notifications({ request, before, after, decision, now }: Turn): string[
 }
 
 /** Leases end when they should, and only their owner moves their end. */
-function times({ request, now, before, after }: Turn): string[] {
+function times(turn: Turn): string[] {
+  const { request, now, before, after } = turn
   const wrong: string[] = []
   const known = new Map([...before.holders, ...before.waiters].map((record) => [record.claim.id, record]))
   for (const record of after.holders) {
     const { id, maxHoldMs, graceMs } = record.claim
     const old = known.get(id)
-    if (now >= record.expiresAt + graceMs) wrong.push(`${id} is over and still held`)
-    if (record.expiresAt - now > record.ttlMs) wrong.push(`${id} has more than its ttl left`)
+    const isSettled = !renewsHolder(turn) || (request.op === 'renew' && request.id === id)
+    if (isSettled && now >= record.expiresAt + graceMs) wrong.push(`${id} is over and still held`)
+    if (isSettled && record.expiresAt - now > record.ttlMs) wrong.push(`${id} has more than its ttl left`)
     if (maxHoldMs !== undefined && record.expiresAt > record.acquiredAt + maxHoldMs)
       wrong.push(`${id} is held too long`)
     if (record.acquiredAt > now && old?.state !== 'held') wrong.push(`${id} was granted in the future`)
@@ -253,9 +270,7 @@ function times({ request, now, before, after }: Turn): string[] {
     const renewing = request.op === 'renew' && request.id === id
     // A conversion has at least what was left of the lease whose place it took.
     const base = old.state === 'waiting' ? known.get(record.claim.replaces ?? '') : undefined
-    const renewsBase = request.op === 'renew' && request.id === base?.claim.id && base.leaving === undefined
-    const inherited = renewsBase ? now + request.ttlMs : (base?.expiresAt ?? 0)
-    const hadUntil = Math.max(old.expiresAt, inherited)
+    const hadUntil = Math.max(old.expiresAt, base?.expiresAt ?? 0)
     if (record.expiresAt > hadUntil && (!renewing || old.leaving !== undefined)) wrong.push(`${id} got more time`)
   }
   return wrong

@@ -1,11 +1,13 @@
 import { admit, type KeyView, type Decision } from '../../../src/core/rule/admission.ts'
 import type { ClaimRecord, Ended } from '../../../src/core/rule/claim-record.ts'
 import type { Claim, Request, ClaimStatus } from '../../../src/core/contract/driver.ts'
+import type { Crowd } from '../../../src/core/rule/holders.ts'
 import { KeyState } from '../../../src/core/rule/key-state.ts'
 
 /** A key's state read through a driver's eyes: it knows which processes have died, and every read is counted. */
 class Watched implements KeyView {
   waitersRead = 0
+  holdersRead = 0
   readonly #state: KeyState
   readonly #dead: ReadonlySet<string>
 
@@ -26,7 +28,13 @@ class Watched implements KeyView {
     return this.#state.ended
   }
 
+  /** The index knows no deaths. */
+  get crowd(): Crowd | undefined {
+    return this.#dead.size === 0 ? this.#state.crowd : undefined
+  }
+
   holders(): readonly ClaimRecord[] {
+    this.holdersRead += this.#state.holders().length
     return this.#state.holders().map((record) => this.#asSeen(record))
   }
 
@@ -78,13 +86,15 @@ const nobody: Snapshot = { lastFence: 0, ended: undefined, holders: [], waiters:
 export class Play {
   now = 1000
   waitersRead = 0
+  holdersRead = 0
   readonly state: KeyState
   readonly dead = new Set<string>()
   readonly #rule: typeof admit
 
-  constructor(rule: typeof admit = admit, { lastFence, ended, holders, waiters }: Snapshot = nobody) {
+  /** `few`: up to how many holders are read as a list. */
+  constructor(rule: typeof admit = admit, { lastFence, ended, holders, waiters }: Snapshot = nobody, few?: number) {
     this.#rule = rule
-    this.state = new KeyState({ last: lastFence })
+    this.state = new KeyState({ last: lastFence }, few)
     this.state.ended = ended
     for (const record of holders) this.state.put(record)
     for (const record of waiters) this.state.put(record)
@@ -96,6 +106,7 @@ export class Play {
     const view = new Watched(state, this.dead)
     const decision = this.#rule(view, request, now)
     this.waitersRead = view.waitersRead
+    this.holdersRead = view.holdersRead
     state.apply(decision)
     return { request, now, before, decision, after: this.snapshot(), dead: new Set(this.dead) }
   }

@@ -4,7 +4,8 @@ import { memory } from '../../../src/drivers/memory/driver.ts'
 import { scriptOf, type ModelStep, type Step, type WishedClaim } from '../../../src/testing/model/command.ts'
 import { scripts as commonScripts } from '../../../src/testing/model/generate.ts'
 import { complaints } from './oracle.ts'
-import { claimOf, Play } from './play.ts'
+import { isDeepStrictEqual } from 'node:util'
+import { claimOf, Play, type Turn } from './play.ts'
 
 /** A request, or an event of the store: its clock is set back, a process is seen to die. */
 export type Event =
@@ -25,9 +26,13 @@ export function eventScripts(eventsMax: number): fc.Arbitrary<Event[]> {
   return fc.array(event, { minLength: 1, maxLength: eventsMax, size: 'max' })
 }
 
-/** Plays a script on one key and stops at the first turn with which the oracle is not content. */
+/**
+ * Plays a script on one key and stops at the first turn with which the oracle is not content. A second key finds its holders
+ * by the index as soon as there are two, and must come to the same.
+ */
 export function firstComplaint(events: readonly Event[]): string | undefined {
   const play = new Play()
+  const indexed = new Play(undefined, undefined, 0)
   const claims = new Map<string, Claim>()
   for (const [index, event] of events.entries()) {
     if (event.type === 'pass') play.now += event.ticks
@@ -40,12 +45,31 @@ export function firstComplaint(events: readonly Event[]): string | undefined {
         if (request.op === 'renew') play.dead.delete(request.id)
         if (request.op === 'claim' && play.state.find(request.claim.id) === undefined)
           play.dead.delete(request.claim.id)
-        const wrong = complaints(play.turn(request))
+        const turn = play.turn(request)
+        indexed.now = play.now
+        indexed.dead.clear()
+        for (const id of play.dead) indexed.dead.add(id)
+        const wrong = [...complaints(turn), ...differences(turn, indexed.turn(request))]
         if (wrong.length > 0) return `event ${index + 1}, ${step.op} ${step.claim}: ${wrong.join(', ')}`
       }
     }
   }
   return undefined
+}
+
+/** What came out otherwise where holders were found by the index. */
+function differences(turn: Turn, indexed: Turn): string[] {
+  const outcome = ({ decision, after }: Turn): unknown => ({
+    ...after,
+    status: decision.status,
+    notifications: told(decision),
+  })
+  return isDeepStrictEqual(outcome(turn), outcome(indexed)) ? [] : ['the index leads elsewhere']
+}
+
+/** In any order. */
+function told({ notifications }: Turn['decision']): readonly string[] {
+  return notifications.map(({ record, status }) => JSON.stringify([record.claim.id, status])).toSorted()
 }
 
 export function notify(events: readonly Event[]): string {

@@ -80,7 +80,7 @@ export class Traces {
   lookAfter(locks: Locks): void {
     const { leases, acquisitions, elections, claimRuntimes, timers } = clientOf(locks)
     this.#note('closed', {
-      leases: leases.size,
+      leases: leases.length,
       acquisitions: acquisitions.size,
       elections: elections.size,
       claims: claimRuntimes.size,
@@ -98,7 +98,7 @@ export class Traces {
     await lease?.release()
     const { leases, acquisitions, elections, resuming, claimRuntimes, timers } = clientOf(locks)
     this.#note('idle', {
-      leases: leases.size,
+      leases: leases.length,
       acquisitions: acquisitions.size,
       elections: elections.size,
       claims: claimRuntimes.size,

@@ -14,6 +14,7 @@ export function cliBench(answer?: string) {
     variables: { LEASEHOLD_STORE: store.replace('memory:', 'bench:') },
     messages: messagesTo((text) => (shown.errors += text), undefined),
     print: (text) => (shown.output += text),
+    drained: async () => {},
     connect: (url, options) => connect(url.replace('bench:', 'memory:'), options),
     ask: answer === undefined ? undefined : () => Promise.resolve(answer),
   }

@@ -35,7 +35,8 @@ export function lockOf(
   holders: readonly ReadClaim[] = [],
   waiters: readonly ReadClaim[] = [],
 ): ReadLock {
-  return { namespace: 'default', scope, key: `default/named:${scope}`, holders, waiters }
+  const [held, waiting] = [holders.length, waiters.length]
+  return { namespace: 'default', scope, key: `default/named:${scope}`, held, waiting, holders, waiters }
 }
 
 /** An edge of the wait-for graph. */

@@ -1,3 +1,4 @@
+import { principalWith } from '../../../src/server/auth/grants.ts'
 import type { Principal, Right } from '../../../src/server/contract/call.ts'
 
 /** A principal for some namespaces, or for all. */
@@ -5,6 +6,5 @@ export function principalFor(
   namespaces: readonly string[] | '*',
   rights: readonly Right[] = ['read', 'evict'],
 ): Principal {
-  const covered = namespaces === '*' ? undefined : new Set(namespaces)
-  return { name: 'tester', rights: new Set(rights), covers: (namespace) => covered?.has(namespace) ?? true }
+  return principalWith('tester', [{ namespaces, rights }])
 }
