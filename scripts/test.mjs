@@ -4,6 +4,7 @@
 //   node scripts/test.mjs unit          the tests that need neither a build nor a server
 //   node scripts/test.mjs integration   the tests on built code, real processes and real stores
 //   node scripts/test.mjs checks        build, types, lint, format, package contents, unused code
+//   node scripts/test.mjs everything    all of that, and the long tests of test/slow (about half an hour more)
 //
 // What follows the name goes to vitest: `npm run test:unit -- waiter -t 'dies'`.
 import { spawn, spawnSync } from 'node:child_process'
@@ -32,6 +33,7 @@ const checks = {
 }
 const plans = {
   all: { steps: { ...prepare, ...build, ...checks }, projects: ['unit', 'integration*'] },
+  everything: { steps: { ...prepare, ...build, ...checks }, projects: ['unit', 'integration*', 'slow'] },
   unit: { steps: prepare, projects: ['unit'] },
   integration: { steps: { ...prepare, ...build }, projects: ['integration*'] },
   checks: { steps: { ...prepare, ...build, ...checks }, projects: [] },
@@ -47,10 +49,14 @@ if (!plan) {
 mkdirSync('.build', { recursive: true })
 process.env.PATH = `${path.join(root, 'node_modules/.bin')}${path.delimiter}${process.env.PATH}`
 const total = { passed: 0, failed: 0, skipped: 0 }
+/** Every test that ran, with its file: the end of a run names the slowest. */
+const finished = []
+const shownSlowest = 10
 
 for (const [title, command] of Object.entries(plan.steps)) runCheck(title, command)
 for (const project of plan.projects) await runTests(project)
 
+if (finished.length > shownSlowest) showSlowest()
 const skipped = total.skipped > 0 ? `, ${total.skipped} skipped` : ''
 console.log(`\n${total.passed} passed, ${total.failed} failed${skipped}`)
 process.exit(total.failed > 0 ? 1 : 0)
@@ -78,6 +84,19 @@ async function runTests(project) {
   // A run can fail without a failed test: a file that does not load, an error nobody caught, no test at all.
   const ranSome = numPassedTests + numFailedTests > 0
   total.failed += succeeded && ranSome ? numFailedTests : Math.max(numFailedTests, 1)
+  for (const { name: file, assertionResults } of counts.testResults ?? []) {
+    for (const { fullName, duration = 0 } of assertionResults) {
+      finished.push({ title: `${path.relative(root, file)}: ${fullName}`, duration })
+    }
+  }
+}
+
+/** Names the slowest tests: that is where a run can be made shorter. */
+function showSlowest() {
+  console.log(`\nThe ${shownSlowest} slowest tests:`)
+  for (const { title, duration } of finished.toSorted((a, b) => b.duration - a.duration).slice(0, shownSlowest)) {
+    console.log(`${(duration / 1000).toFixed(1).padStart(7)} s  ${title}`)
+  }
 }
 
 /** Resolves to whether the command succeeded. Its process group ends with it: a test stuck in a loop ignores signals. */

@@ -82,7 +82,7 @@ describe.concurrent.each(cases)('work %s', (_, shape, isInGroup) => {
       '--store',
       `redis://127.0.0.1:${proxy.port}`,
       '--ttl',
-      '10s',
+      '20s',
     )
     const next = workshop.leasehold('run', 'demo', '--store', server.url, ...takeOver)
     await next.says(/waiting for/)

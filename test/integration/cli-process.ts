@@ -138,7 +138,9 @@ export class CommandLine {
 
   /** Resolves once it has said something on standard error. */
   async says(pattern: RegExp): Promise<void> {
-    await eventually(() => pattern.test(this.errors), `it says ${pattern}`)
+    await eventually(() => pattern.test(this.errors), `it says ${pattern}`).catch((error: unknown) => {
+      throw new Error(`It said: ${this.errors || 'nothing'}`, { cause: error })
+    })
   }
 }
 

@@ -67,7 +67,9 @@ describe('a process that stops answering', () => {
   test('a claim that nobody renews ends beside one that is renewed on the same etcd lease', async () => {
     const prefix = freshPrefix()
     const [driver, other] = [await open(prefix), await open(prefix)]
-    const [forgotten, kept] = [claimOf('forgotten', { ttlMs: 8000 }), claimOf('kept', { ttlMs: 8000 })]
+    // Longer than a busy machine takes from one step to the next.
+    const ttlMs = 20_000
+    const [forgotten, kept] = [claimOf('forgotten', { ttlMs }), claimOf('kept', { ttlMs })]
     await claim(driver, forgotten)
     await claim(driver, kept)
     const names = await markersIn(server, prefix)

@@ -4,7 +4,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 export async function eventually<Found>(
   find: () => Found | undefined | false | null | Promise<Found | undefined | false | null>,
   subject: string,
-  withinMs = 30_000,
+  withinMs = 90_000,
 ): Promise<Found> {
   const deadline = performance.now() + withinMs
   for (;;) {

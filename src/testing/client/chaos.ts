@@ -11,6 +11,8 @@ import type { ClientFact } from './fact.ts'
 const runMs = 1500
 const runMsMax = 60_000
 const enough = 20
+/** Longer than any delay of the faults, also on a machine that is busy: no grant of such a short lease would reach its caller. */
+const ttl = 2000
 
 /** All faults at once. */
 export function chaos(fact: ClientFact): void {
@@ -22,7 +24,7 @@ export function chaos(fact: ClientFact): void {
     try {
       const events: HistoryEvent[] = []
       const members: Member[] = []
-      for (let index = 0; index < 4; index += 1) members.push(await group.member({ ttl: 400 }))
+      for (let index = 0; index < 4; index += 1) members.push(await group.member({ ttl }))
       for (const { driver } of members) {
         driver.plan = {
           reject: 0.05,
@@ -68,7 +70,7 @@ async function compete(
     const attempt = `${client}-${turn}`
     events.push({ at: monotonicMs(), type: 'acquire', client, attempt, key: 'lock', mode: 'exclusive' })
     try {
-      const lease = await locks.acquire('lock', { wait: 500 })
+      const lease = await locks.acquire('lock', { wait: 2 * ttl })
       // Read the clock first: the deadline noted must not be later than the one the lease keeps.
       const now = monotonicMs()
       const deadline = now + lease.remainingMs
