@@ -4,13 +4,15 @@ import { standing, times } from './words.ts'
 
 /** Legible on white and on black. */
 const colours = { ahead: '#2f87d0', behind: '#cf7a00' }
-const label = { left: 4, width: 420 }
+const label = { left: 4, width: 456 }
 /** On its right is a column for the figures. */
 const chart = { width: 480, left: 16, right: 108 }
 const head = 46
 const rowHeight = 36
 const foot = 44
 const width = label.width + chart.width
+/** Marks on the axis that are closer than this would run into each other. */
+const markGap = 40
 /** What the axis may be marked with, on either side. */
 const marks = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000]
 
@@ -50,24 +52,38 @@ interface Scale {
 }
 
 function gridOf(xOf: Scale, bottom: number): string[] {
-  const places = [...marks.slice(1).map((mark) => 1 / mark), ...marks]
-  const shown = places.map((advantage) => ({ advantage, x: xOf(advantage) }))
-  const lines = shown
-    .filter(({ x }) => x >= xOf.left && x <= xOf.right)
-    .map(({ advantage, x }) => {
-      const opacity = advantage === 1 ? '.7' : '.15'
-      const text = advantage === 1 ? '1' : times(Math.max(advantage, 1 / advantage))
-      return (
-        `<line x1="${x.toFixed(1)}" x2="${x.toFixed(1)}" y1="${head - 6}" y2="${bottom}" stroke="currentColor" stroke-opacity="${opacity}"/>` +
-        `<text class="quiet" x="${x.toFixed(1)}" y="${head - 12}" text-anchor="middle">${text}</text>`
-      )
-    })
+  const lines = [
+    ...spaced(marks, xOf),
+    ...spaced(
+      marks.map((mark) => 1 / mark),
+      xOf,
+    ).slice(1),
+  ].map(({ advantage, x }) => {
+    const opacity = advantage === 1 ? '.7' : '.15'
+    const text = advantage === 1 ? '1' : times(Math.max(advantage, 1 / advantage))
+    return (
+      `<line x1="${x.toFixed(1)}" x2="${x.toFixed(1)}" y1="${head - 6}" y2="${bottom}" stroke="currentColor" stroke-opacity="${opacity}"/>` +
+      `<text class="quiet" x="${x.toFixed(1)}" y="${head - 12}" text-anchor="middle">${text}</text>`
+    )
+  })
   const middle = xOf(1).toFixed(1)
   return [
     ...lines,
     `<text x="${Number(middle) - 8}" y="16" text-anchor="end" style="fill:${colours.behind}">← behind</text>`,
     `<text x="${Number(middle) + 8}" y="16" style="fill:${colours.ahead}">Leasehold ahead →</text>`,
   ]
+}
+
+/** The marks from 1 outwards that lie on the axis and leave each other room. */
+function spaced(advantages: readonly number[], xOf: Scale): { readonly advantage: number; readonly x: number }[] {
+  const kept: { readonly advantage: number; readonly x: number }[] = []
+  for (const advantage of advantages) {
+    const x = xOf(advantage)
+    const last = kept.at(-1)
+    if (x < xOf.left || x > xOf.right || (last !== undefined && Math.abs(x - last.x) < markGap)) continue
+    kept.push({ advantage, x })
+  }
+  return kept
 }
 
 function barOf(row: PeerRow, xOf: Scale, top: number): string {

@@ -9,10 +9,14 @@ import { reportIn, type Run } from './results.ts'
 
 const progressEveryMs = 15_000
 /** How long a bench may take to end when it is asked to. */
-const endMs = 10_000
+const endMs = 5000
 
 /** Runs the bench. Throws if the bench ended without a result; a missed bar is a result. */
-export async function runBench({ name, words, limitMs }: PlannedBench, stop: AbortSignal): Promise<Run> {
+export async function runBench(
+  { name, words, limitMs }: PlannedBench,
+  stop: AbortSignal,
+  file = fileURLToPath(new URL(`../${name}.js`, import.meta.url)),
+): Promise<Run> {
   const busyBefore = await busyShare(1000)
   stop.throwIfAborted()
   const loadBefore = loadavg()[0] ?? Number.NaN
@@ -21,27 +25,32 @@ export async function runBench({ name, words, limitMs }: PlannedBench, stop: Abo
   const secondsSoFar = (): number => Math.round((performance.now() - since) / 1000)
 
   // A process group of its own: if the bench hangs, its servers and children end with it.
-  const file = fileURLToPath(new URL(`../${name}.js`, import.meta.url))
   const child = spawn(process.execPath, [file, ...words], { stdio: ['ignore', 'pipe', 'inherit'], detached: true })
   const progress = setInterval(() => console.log(`    ${secondsSoFar()} s …`), progressEveryMs)
-  const limit = AbortSignal.any([stop, AbortSignal.timeout(limitMs)])
   const endNow = (): void => void endGroup(child)
-  limit.addEventListener('abort', endNow)
+  stop.addEventListener('abort', endNow)
+  let isLate = false
+  // A timer, as Node 20 may collect a signal of AbortSignal.any before its time.
+  const limit = setTimeout(() => {
+    isLate = true
+    endNow()
+  }, limitMs)
   let output = ''
   child.stdout.setEncoding('utf8').on('data', (text: string) => (output += text))
   try {
     await once(child, 'close')
   } finally {
     clearInterval(progress)
-    limit.removeEventListener('abort', endNow)
+    clearTimeout(limit)
+    stop.removeEventListener('abort', endNow)
+    // A bench that failed may leave servers behind, which the next bench would feel.
+    await endGroup(child)
   }
 
   stop.throwIfAborted()
   const result = reportIn(output)
   if (result === undefined) {
-    const why = limit.aborted
-      ? `not within ${limitMs / 1000} s`
-      : `exit code ${String(child.exitCode ?? child.signalCode)}`
+    const why = isLate ? `not within ${limitMs / 1000} s` : `exit code ${String(child.exitCode ?? child.signalCode)}`
     throw new Error(`${name} ended without a result (${why}).\n${output.slice(-2000)}`)
   }
   return {
@@ -55,19 +64,24 @@ export async function runBench({ name, words, limitMs }: PlannedBench, stop: Abo
   }
 }
 
-async function endGroup(child: ChildProcess): Promise<void> {
-  const group = -(child.pid ?? 0)
-  if (group === 0) return
-  signalGroup(group, 'SIGTERM')
-  await pause(endMs, undefined, { ref: false })
-  signalGroup(group, 'SIGKILL')
+/** Asks all processes of the group to end, and kills those that do not. Resolves when none is left. */
+async function endGroup({ pid }: ChildProcess): Promise<void> {
+  if (pid === undefined) return
+  const deadline = performance.now() + endMs
+  let isLeft = signalGroup(pid, 'SIGTERM')
+  while (isLeft && performance.now() < deadline) {
+    await pause(50)
+    isLeft = signalGroup(pid, 0)
+  }
+  if (isLeft) signalGroup(pid, 'SIGKILL')
 }
 
-function signalGroup(group: number, signal: NodeJS.Signals): void {
+/** Whether anybody was there to get the signal. */
+function signalGroup(pid: number, signal: NodeJS.Signals | 0): boolean {
   try {
-    process.kill(group, signal)
+    return process.kill(-pid, signal)
   } catch {
-    // Nobody is left in the group.
+    return false
   }
 }
 
