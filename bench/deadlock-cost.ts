@@ -100,9 +100,29 @@ report({
   name: 'deadlock-cost',
   figures: { idlePercent: idle },
   bars: {
-    oneQueuePercent: { actual: oneQueuePercent, atMost: 2 },
-    pairsPercent: { actual: pairsPercent, atMost: 10 },
-    deadlockOfTwoMs: { actual: ofTwoMs, atMost: 3000 },
-    deadlockOfFiveMs: { actual: ofFiveMs, atMost: 3000 },
+    oneQueuePercent: {
+      title: 'Redis: processor time of the server while 20 clients wait in one queue',
+      unit: '% of a core',
+      actual: oneQueuePercent,
+      atMost: 2,
+    },
+    pairsPercent: {
+      title: 'Redis: processor time of the server while 20 clients wait in ten chains of two',
+      unit: '% of a core',
+      actual: pairsPercent,
+      atMost: 10,
+    },
+    deadlockOfTwoMs: {
+      title: 'Redis: longest time until a deadlock of 2 clients is broken',
+      unit: 'ms',
+      actual: ofTwoMs,
+      atMost: 3000,
+    },
+    deadlockOfFiveMs: {
+      title: 'Redis: longest time until a deadlock of 5 clients is broken',
+      unit: 'ms',
+      actual: ofFiveMs,
+      atMost: 3000,
+    },
   },
 })

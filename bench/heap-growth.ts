@@ -6,7 +6,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { RedisServer } from '../test/support/redis-server.ts'
-import { report } from './report.ts'
+import { readable, report } from './report.ts'
 
 const child = fileURLToPath(new URL('children/heap-growth.js', import.meta.url))
 const directory = await mkdtemp(path.join(tmpdir(), 'heap-growth-'))
@@ -39,6 +39,7 @@ await server.stop()
 await rm(directory, { recursive: true })
 
 const megabytes = (heap: readonly number[]): string => heap.map((bytes) => (bytes / 1e6).toFixed(2)).join(' ')
+const unit = 'bytes a pair'
 report({
   name: 'heap-growth',
   figures: {
@@ -49,8 +50,23 @@ report({
     redisMegabytes: megabytes(redis),
   },
   bars: {
-    memoryBytesPerPair: { actual: slope(memory, memoryPairs), atMost: 0.1 },
-    sqliteBytesPerPair: { actual: slope(sqlite, storePairs), atMost: 1 },
-    redisBytesPerPair: { actual: slope(redis, storePairs), atMost: 1 },
+    memoryBytesPerPair: {
+      title: `memory: growth of the heap over ${readable(memoryPairs)} pairs`,
+      unit,
+      actual: slope(memory, memoryPairs),
+      atMost: 0.1,
+    },
+    sqliteBytesPerPair: {
+      title: `SQLite: growth of the heap over ${readable(storePairs)} pairs`,
+      unit,
+      actual: slope(sqlite, storePairs),
+      atMost: 1,
+    },
+    redisBytesPerPair: {
+      title: `Redis: growth of the heap over ${readable(storePairs)} pairs`,
+      unit,
+      actual: slope(redis, storePairs),
+      atMost: 1,
+    },
   },
 })

@@ -5,7 +5,7 @@ import { mongodb } from '../src/drivers/mongodb/driver.ts'
 import { createLocks } from '../src/index.ts'
 import { MongoReplicaSet, MongoServer } from '../test/support/mongo-server.ts'
 import type { MongodbTurns, MongodbTurnsOrder, Turn } from './children/mongodb-turns.ts'
-import { interleave, median, percentile, report } from './report.ts'
+import { interleave, median, percentile, report, type Peer } from './report.ts'
 import { nextMessage, startChild } from './support/child.ts'
 
 const pairsPerRound = 40
@@ -106,6 +106,15 @@ const total = (runs: readonly Contention[], figure: keyof Contention): number =>
   runs.reduce((sum, run) => sum + run[figure], 0)
 const ours = [...alone, ...streamed]
 
+const title = 'MongoDB, 50 waiters in 5 processes'
+const pollingPeer = (runs: readonly Contention[], polling: readonly Contention[]): Peer => ({
+  name: 'polling every 10 ms',
+  kind: 'hand-written',
+  ours: middle(runs, 'commandsPerAcquisition'),
+  theirs: middle(polling, 'commandsPerAcquisition'),
+  unit: 'commands',
+})
+
 report({
   name: 'mongodb',
   figures: {
@@ -126,18 +135,37 @@ report({
     setPollingHandOverP50Ms: middle(setPolled, 'handOverP50Ms'),
   },
   bars: {
-    timeToBarePair: { actual: latency.ratio('leasehold', 'bare'), atMost: 1.25 },
+    timeToBarePair: {
+      title: 'MongoDB, one lock at a time: p50 of a pair',
+      peer: {
+        name: '`findOneAndUpdate` and `deleteOne`',
+        kind: 'hand-written',
+        ours: latency.medians.leasehold,
+        theirs: latency.medians.bare,
+        unit: 'ms',
+      },
+      actual: latency.ratio('leasehold', 'bare'),
+      atMost: 1.25,
+    },
     commandsToPollingAlone: {
+      title: `${title}: commands an acquisition`,
+      peer: pollingPeer(alone, polled),
       actual: middle(alone, 'commandsPerAcquisition') / middle(polled, 'commandsPerAcquisition'),
       atMost: 0.25,
     },
     commandsToPollingOnASet: {
+      title: `${title}, replica set of three: commands an acquisition`,
+      peer: pollingPeer(streamed, setPolled),
       actual: middle(streamed, 'commandsPerAcquisition') / middle(setPolled, 'commandsPerAcquisition'),
       atMost: 0.25,
     },
     // In a fair queue callers differ by at most the turns under way at the start and at the end.
-    turnsMostLessFewest: { actual: Math.max(...ours.map(({ unfairness }) => unfairness)), atMost: 2 },
-    overlaps: { actual: total(ours, 'overlaps'), atMost: 0 },
-    fencesOutOfOrder: { actual: total(ours, 'fencesOutOfOrder'), atMost: 0 },
+    turnsMostLessFewest: {
+      title: `${title}: most turns of a waiter less the fewest`,
+      actual: Math.max(...ours.map(({ unfairness }) => unfairness)),
+      atMost: 2,
+    },
+    overlaps: { title: `${title}: holds that overlap`, actual: total(ours, 'overlaps'), atMost: 0 },
+    fencesOutOfOrder: { title: `${title}: fences out of order`, actual: total(ours, 'fencesOutOfOrder'), atMost: 0 },
   },
 })

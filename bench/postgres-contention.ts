@@ -113,6 +113,7 @@ for (let round = 0; round < rounds; round += 1) {
 await Promise.all([sender.end(), listener.end()])
 await server.destroy()
 
+const title = 'PostgreSQL, 50 waiters in 5 processes'
 report({
   name: 'postgres-contention',
   figures: {
@@ -123,10 +124,21 @@ report({
     updateAndNotifyInOneProcessP50Ms: median(floorsInOneProcess),
   },
   bars: {
-    'hand-over over a durable update and NOTIFY, p50': { actual: median(ratios), atMost: 2 },
-    'overlapping holds': { actual: overlaps, atMost: 0 },
-    'fences out of order': { actual: disorder, atMost: 0 },
+    handOverToUpdateAndNotify: {
+      title: `${title}: median hand-over`,
+      peer: {
+        name: 'a durable update and NOTIFY',
+        kind: 'hand-written',
+        ours: percentile(handOvers, 0.5),
+        theirs: median(floors),
+        unit: 'ms',
+      },
+      actual: median(ratios),
+      atMost: 2,
+    },
+    overlaps: { title: `${title}: holds that overlap`, actual: overlaps, atMost: 0 },
+    fencesOutOfOrder: { title: `${title}: fences out of order`, actual: disorder, atMost: 0 },
     // In a fair queue callers differ by at most the turns under way at the start and at the end.
-    'turns of waiters, most less fewest': { actual: unfairness, atMost: 2 },
+    turnsMostLessFewest: { title: `${title}: most turns of a waiter less the fewest`, actual: unfairness, atMost: 2 },
   },
 })

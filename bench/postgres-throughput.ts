@@ -87,13 +87,50 @@ await Promise.all([locks.close(), unlogged.close(), advisory.close(), advisoryLo
 await server.destroy()
 removeFolder(scratch)
 
+const unit = 'pairs/s'
+const advisoryLockPeer = { name: 'advisory-lock', kind: 'library', theirs: medians.advisoryLockPackage, unit } as const
 report({
   name: 'postgres-throughput',
   figures: Object.fromEntries(Object.entries(medians).map(([name, value]) => [`${name}PairsPerSecond`, value])),
   bars: {
-    'durable lease over one upsert a lock': { actual: ratio('lease', 'naiveUpsert'), atLeast: 5 },
-    'durable lease over the advisory-lock package': { actual: ratio('lease', 'advisoryLockPackage'), atLeast: 50 },
-    'advisory driver over pgbench': { actual: ratio('advisoryDriver', 'pgbenchAdvisory'), atLeast: 3 },
+    speedToOneUpsertALock: {
+      title: 'PostgreSQL, 100 durable leases at once: pairs a second',
+      peer: {
+        name: 'an upsert and a delete a lock, pool of ten',
+        kind: 'hand-written',
+        ours: medians.lease,
+        theirs: medians.naiveUpsert,
+        unit,
+      },
+      actual: ratio('lease', 'naiveUpsert'),
+      atLeast: 5,
+    },
+    speedToAdvisoryLockPackage: {
+      title: 'PostgreSQL, 100 durable leases at once: pairs a second',
+      peer: { ...advisoryLockPeer, ours: medians.lease },
+      actual: ratio('lease', 'advisoryLockPackage'),
+      atLeast: 50,
+    },
+    advisorySpeedToPgbench: {
+      title: 'PostgreSQL, 100 advisory locks at once, driver alone: pairs a second',
+      peer: {
+        name: 'pgbench with the same two calls',
+        kind: 'hand-written',
+        ours: medians.advisoryDriver,
+        theirs: medians.pgbenchAdvisory,
+        unit,
+      },
+      actual: ratio('advisoryDriver', 'pgbenchAdvisory'),
+      atLeast: 3,
+    },
+  },
+  ratios: {
+    advisorySpeedToAdvisoryLockPackage: {
+      title: 'PostgreSQL, 100 advisory locks at once: pairs a second',
+      peer: { ...advisoryLockPeer, ours: medians.advisoryClient },
+      actual: ratio('advisoryClient', 'advisoryLockPackage'),
+      better: 'more',
+    },
   },
 })
 // The package keeps connections open and offers no way to close them.

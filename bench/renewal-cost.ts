@@ -42,12 +42,46 @@ report({
     busyMaxRedisMs: manyRedis.busyMaxMs,
   },
   bars: {
-    fiftyEverySecondSqlitePercent: { actual: percent(fiftySqlite), atMost: 0.5 },
-    fiftyEverySecondRedisPercent: { actual: percent(fiftyRedis), atMost: 0.5 },
-    hundredEvery5SecondsSqlitePercent: { actual: percent(hundredSqlite), atMost: 0.2 },
-    hundredEvery5SecondsRedisPercent: { actual: percent(hundredRedis), atMost: 0.2 },
-    hundredThousandMemoryPercent: { actual: percent(manyMemory), atMost: 15 },
-    hundredThousandRedisPercent: { actual: percent(manyRedis), atMost: 15 },
-    lost: { actual: all.reduce((sum, { lost }) => sum + lost, 0), atMost: 0 },
+    fiftyEverySecondSqlitePercent: {
+      title: 'SQLite: processor time of a process that holds 50 locks, heartbeat 1 s',
+      unit: '% of a core',
+      actual: percent(fiftySqlite),
+      atMost: 0.5,
+    },
+    fiftyEverySecondRedisPercent: {
+      title: 'Redis: processor time of a process that holds 50 locks, heartbeat 1 s',
+      unit: '% of a core',
+      actual: percent(fiftyRedis),
+      atMost: 0.5,
+    },
+    hundredEvery5SecondsSqlitePercent: {
+      title: 'SQLite: processor time of a process that holds 100 locks, heartbeat 5 s',
+      unit: '% of a core',
+      actual: percent(hundredSqlite),
+      atMost: 0.2,
+    },
+    hundredEvery5SecondsRedisPercent: {
+      title: 'Redis: processor time of a process that holds 100 locks, heartbeat 5 s',
+      unit: '% of a core',
+      actual: percent(hundredRedis),
+      atMost: 0.2,
+    },
+    hundredThousandMemoryPercent: {
+      title: 'memory: processor time of a process that holds 100,000 locks, heartbeat 10 s',
+      unit: '% of a core',
+      actual: percent(manyMemory),
+      atMost: 15,
+    },
+    hundredThousandRedisPercent: {
+      title: 'Redis: processor time of a process that holds 100,000 locks, heartbeat 10 s',
+      unit: '% of a core',
+      actual: percent(manyRedis),
+      atMost: 15,
+    },
+    lost: {
+      title: 'memory, SQLite, Redis: leases lost among these',
+      actual: all.reduce((sum, { lost }) => sum + lost, 0),
+      atMost: 0,
+    },
   },
 })

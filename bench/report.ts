@@ -1,10 +1,36 @@
 /** What every bench and proof shares: fair comparison, order statistics, and a result that reads well and parses. */
 
-/** A figure and the limit it must keep. At least one of the limits is given. */
-export interface Bar {
+/** What a ratio compares Leasehold with, and the two figures behind it. */
+export interface Peer {
+  name: string
+  /** A `library` that people use instead, or the few bare calls that they would write themselves. */
+  kind: 'library' | 'hand-written'
+  ours: number
+  theirs: number
+  /** Of both figures: `pairs/s`, `ms`. */
+  unit: string
+}
+
+/** What docs/benchmarks.md shows of a figure. Proofs are not shown there. */
+interface Shown {
   actual: number
+  /** What is measured, store first: `Redis, one lock at a time: time of a pair`. */
+  title?: string
+  /** Given if `actual` is a ratio, of a figure of ours to theirs or the other way round. */
+  peer?: Peer
+  /** The unit of `actual`, if it is no ratio. */
+  unit?: string
+}
+
+/** A figure and the limit it must keep. At least one of the limits is given. */
+export interface Bar extends Shown {
   atLeast?: number
   atMost?: number
+}
+
+/** A comparison that has no bar. */
+export interface Ratio extends Shown {
+  better: 'more' | 'less'
 }
 
 /** What a bench found. */
@@ -15,26 +41,34 @@ export interface Report {
   figures: Record<string, number | string | boolean>
   /** What must hold for the bench to pass. */
   bars: Record<string, Bar>
+  /** What readers want to compare as well. */
+  ratios?: Record<string, Ratio>
 }
 
 /**
  * Prints the figures and bars as a table, then as the last line
- * `RESULT {"name":…,"ok":…,"figures":{…},"bars":{…}}`. Sets the exit code: 0 when every bar holds, else 1.
+ * `RESULT {"name":…,"ok":…,"figures":{…},"bars":{…},"ratios":{…}}`. Sets the exit code: 0 when every bar holds, else 1.
  * Call it once, after everything the bench opened is closed. Returns whether every bar holds.
  */
-export function report({ name, figures, bars }: Report): boolean {
+export function report({ name, figures, bars, ratios }: Report): boolean {
   const judged = Object.fromEntries(Object.entries(bars).map(([title, bar]) => [title, { ...bar, ok: holds(bar) }]))
   const ok = Object.values(judged).every((bar) => bar.ok)
-  const width = Math.max(0, ...[...Object.keys(figures), ...Object.keys(bars)].map((title) => title.length))
+  const width = Math.max(
+    0,
+    ...[figures, bars, ratios ?? {}].flatMap((part) => Object.keys(part)).map((title) => title.length),
+  )
 
   console.log(`\n${name}`)
   for (const [title, figure] of Object.entries(figures)) console.log(`  ${title.padEnd(width)}  ${readable(figure)}`)
+  for (const [title, { actual, better }] of Object.entries(ratios ?? {})) {
+    console.log(`  ${title.padEnd(width)}  ${readable(actual)} (${better} is better)`)
+  }
   if (Object.keys(judged).length > 0) console.log('\nbars')
   for (const [title, bar] of Object.entries(judged)) {
     console.log(`  ${title.padEnd(width)}  ${readable(bar.actual)} (${limitOf(bar)})  ${bar.ok ? 'holds' : 'MISSED'}`)
   }
 
-  console.log(`\nRESULT ${JSON.stringify({ name, ok, figures, bars: judged })}`)
+  console.log(`\nRESULT ${JSON.stringify({ name, ok, figures, bars: judged, ratios })}`)
   process.exitCode = ok ? 0 : 1
   return ok
 }
@@ -104,13 +138,20 @@ export function spread(values: readonly number[]): { p50: number; p90: number; p
   }
 }
 
-function holds({ actual, atLeast, atMost }: Bar): boolean {
+interface Limits {
+  readonly atLeast?: number | undefined
+  readonly atMost?: number | undefined
+}
+
+/** Whether a figure keeps its limits. */
+export function holds({ actual, atLeast, atMost }: Limits & { readonly actual: number }): boolean {
   if (atLeast === undefined && atMost === undefined) throw new Error('A bar needs atLeast or atMost.')
   // Written so that NaN holds no bar.
   return actual >= (atLeast ?? -Infinity) && actual <= (atMost ?? Infinity)
 }
 
-function limitOf({ atLeast, atMost }: Bar): string {
+/** The limits in words: `at most 2`. */
+export function limitOf({ atLeast, atMost }: Limits): string {
   const limits = [
     atLeast === undefined ? '' : `at least ${readable(atLeast)}`,
     atMost === undefined ? '' : `at most ${readable(atMost)}`,
@@ -118,8 +159,8 @@ function limitOf({ atLeast, atMost }: Bar): string {
   return limits.filter((limit) => limit !== '').join(', ')
 }
 
-/** Four significant digits at most; whole numbers whole, with thousands apart. */
-function readable(figure: number | string | boolean): string {
+/** A figure as people read it: four significant digits at most; whole numbers whole, with thousands apart. */
+export function readable(figure: number | string | boolean): string {
   if (typeof figure !== 'number') return String(figure)
   if (Math.abs(figure) >= 1000) return Math.round(figure).toLocaleString('en-GB')
   return String(Number(figure.toPrecision(4)))

@@ -2,6 +2,7 @@
 //
 //   npm run bench                    lists the benches
 //   npm run bench -- NAME [args]     runs bench/NAME.ts
+//   npm run bench -- NAME --help     says what it is and what it takes
 //   npm run prove -- NAME [args]     runs prove/NAME.ts
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
@@ -19,6 +20,8 @@ if (name === undefined || name === '--help') {
   console.error(`${kind}/${name}.ts does not exist.`)
   list(console.error)
   process.exit(2)
+} else if (args.includes('--help')) {
+  console.log(descriptionOf(name))
 } else {
   // Both builds: what is run may import src, and may start the package or its command as a user would.
   run(path.join(root, 'scripts/build.mjs'), [])
@@ -41,8 +44,14 @@ function list(print) {
 
 /** The first line of the first doc comment in the file. */
 function summaryOf(each) {
+  return descriptionOf(each).split('\n')[0]
+}
+
+/** The first doc comment in the file. */
+function descriptionOf(each) {
   const text = readFileSync(path.join(folder, `${each}.ts`), 'utf8')
-  return /\/\*\*[\s*]*([^\n]*?)\s*(?:\*\/|\n)/.exec(text)?.[1] ?? ''
+  const comment = /\/\*\*([^]*?)\*\//.exec(text)?.[1] ?? ''
+  return comment.replaceAll(/^ *\* ?/gm, '').trim()
 }
 
 function nameOf(file) {
