@@ -16,13 +16,13 @@ const kinds = {
   library: {
     heading: 'Against other libraries',
     plot: 'libraries',
-    words: 'Libraries that people use for the same purpose, each with the settings that suit it best.',
+    words: 'Libraries that people use for the same purpose.',
   },
   'hand-written': {
     heading: 'Against what you would write by hand',
     plot: 'hand-written',
     words:
-      'The few bare calls of the store that take and give back a lock, or wake a waiter. They have no queue, no fence and no renewal, so being level with them is the aim, and a bar says how far behind Leasehold may be.',
+      'The few bare calls of the store that take and give back a lock, or wake a waiter. They have no fence and no renewal, and mostly no queue, so being level with them is the aim, and a bar says how far behind Leasehold may be.',
   },
 } as const
 
