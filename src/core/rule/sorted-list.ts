@@ -36,6 +36,10 @@ export class SortedList<Item> {
     }
   }
 
+  first(): Item | undefined {
+    return this.#chunks[0]?.[0]
+  }
+
   /** All items, in order. The list must not change meanwhile. */
   *all(): Iterable<Item> {
     for (const chunk of this.#chunks) yield* chunk
@@ -64,7 +68,7 @@ export class SortedList<Item> {
 }
 
 /** The index of the first item that is not before. */
-function placeIn<Item>(chunk: readonly Item[], isBefore: (item: Item) => boolean): number {
+export function placeIn<Item>(chunk: readonly Item[], isBefore: (item: Item) => boolean): number {
   let low = 0
   let high = chunk.length
   while (low < high) {
