@@ -162,7 +162,8 @@ export function prepareStatements(database: Database, few = fewHoldersMax): Stat
     firstHoldersOf: query(`select ${holderColumns} from held where key = ? limit ?`),
     countsOf: query(`
       select coalesce((select sum(holders) from crowds where key = ?1), (select count(*) from held where key = ?1)) as held,
-        (select count(*) from waiting where key = ?1) as waiting`),
+        (select count(*) from ${onWholeKey} key = ?1)
+          + (select count(*) from ${onRange('ranged_by_rank')} key = ?1) as waiting`),
     holdersOf: query(`select ${holderColumns} from held where key = ? order by turn`),
     // The planner has no statistics, and would read all holders of the key by another index.
     talliesOf: query('select shape, holders from crowds where key = ?'),
