@@ -1,4 +1,5 @@
 import type { Crowd } from './holders.ts'
+import type { WaiterCrowd } from './waiters.ts'
 import type { AbsentReason, Claim, ListedClaim, Runner, Succession, ClaimStatus } from '../contract/driver.ts'
 
 /** A claim as a store keeps it. Times are milliseconds of the store's clock. */
@@ -143,6 +144,8 @@ export interface KeyView {
   readonly crowd?: Crowd | undefined
   /** In the order of `compareRank`. */
   waiters(): Iterable<ClaimRecord>
+  /** The waiters, where so many wait for ranges that a request must not read them all. */
+  readonly waiterCrowd?: WaiterCrowd | undefined
   find(id: string): ClaimRecord | undefined
   /** How many stored waiters rank before this record, which may itself not be stored yet. */
   ahead(record: ClaimRecord): number

@@ -9,7 +9,7 @@ import {
   type KeyView,
   type NotifiedClaim,
 } from './claim-record.ts'
-import { overlaps, type ClaimShape } from './conflict.ts'
+import { overlaps } from './conflict.ts'
 import type { AbsentReason, ClaimStatus, Succession } from '../contract/driver.ts'
 import { HolderIndex } from './holder-index.ts'
 import { FewHolders, ManyHolders, type Holders } from './holders.ts'
@@ -37,8 +37,10 @@ export class KeyDraft {
   expiredHolders: ClaimRecord[] = none
   /** Waiters this request has removed or promoted. */
   left: ClaimRecord[] = none
-  /** Where something has changed: only there can a waiter be granted that could not be before. */
-  #touched: ClaimShape[] | 'everything' = none
+  /** Claims that have left or been granted: only where they are can a waiter be granted that could not be before. */
+  touched: ClaimRecord[] = none
+  /** One of them is on the whole key, or they are many. */
+  #isEverythingTouched = false
   #dropReason: AbsentReason | undefined
 
   constructor(view: KeyView, now: number) {
@@ -129,15 +131,20 @@ export class KeyDraft {
    * others still wait for what they waited for when the last request ended.
    */
   mayMove(waiter: ClaimRecord): boolean {
-    if (this.#touched === 'everything' || waiter === this.subject) return true
-    for (const shape of this.#touched) if (overlaps(shape, waiter.claim)) return true
+    if (this.#isEverythingTouched || waiter === this.subject) return true
+    for (const { claim } of this.touched) if (overlaps(claim, waiter.claim)) return true
     return false
   }
 
-  #touch({ claim }: ClaimRecord): void {
-    if (this.#touched === 'everything') return
-    const isWhole = claim.range === undefined || this.#touched.length >= listMax
-    this.#touched = isWhole ? 'everything' : added(this.#touched, claim)
+  /** Whether a holder of the whole key has left or come, so that every waiter may move. */
+  hasFreedWholeKey(): boolean {
+    if (!this.#isEverythingTouched) return false
+    return this.touched.some(({ state, claim }) => state === 'held' && claim.range === undefined)
+  }
+
+  #touch(record: ClaimRecord): void {
+    this.touched = added(this.touched, record)
+    if (record.claim.range === undefined || this.touched.length > listMax) this.#isEverythingTouched = true
   }
 
   // ---- what changes

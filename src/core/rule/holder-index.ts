@@ -1,7 +1,7 @@
 import type { ClaimRecord } from './claim-record.ts'
 import type { ClaimShape } from './conflict.ts'
 import { endOf, Tallies, type Crowd, type Tally } from './holders.ts'
-import { RangeIndex } from './range-index.ts'
+import { claimRanges } from './range-index.ts'
 import { SortedList } from './sorted-list.ts'
 
 /** The holders of one key in memory, found by id, by end and by range. */
@@ -10,7 +10,7 @@ export class HolderIndex implements Crowd {
   readonly #byId = new Map<string, ClaimRecord>()
   readonly #byEnd = new SortedList<ClaimRecord>(compareEnds)
   readonly #tallies = new Tallies()
-  readonly #ranges = new RangeIndex()
+  readonly #ranges = claimRanges()
   /** Those that hold the whole key. */
   readonly #whole = new Map<string, ClaimRecord>()
   /** No lease began later, by the clock of whoever wrote it: a clock below this was set back. */
@@ -32,7 +32,7 @@ export class HolderIndex implements Crowd {
     this.#byEnd.add(record)
     this.#lastStart = Math.max(this.#lastStart, startOf(record))
     if (range === undefined) this.#whole.set(id, record)
-    else this.#ranges.add(record, range)
+    else this.#ranges.add(record)
   }
 
   delete(id: string): void {
@@ -86,7 +86,7 @@ export class HolderIndex implements Crowd {
     const { id, range } = record.claim
     this.#byEnd.remove(record)
     if (range === undefined) this.#whole.delete(id)
-    else this.#ranges.remove(record, range)
+    else this.#ranges.remove(record)
   }
 }
 

@@ -2,6 +2,8 @@ import { compareRank, type ClaimRecord, type Ended } from './claim-record.ts'
 import type { KeyView, Decision } from './admission.ts'
 import { HolderIndex } from './holder-index.ts'
 import type { Crowd } from './holders.ts'
+import { WaiterIndex } from './waiter-index.ts'
+import type { WaiterCrowd } from './waiters.ts'
 
 /** An empty list, shared and never changed: the first record gets a list of its own. */
 const none: never[] = []
@@ -11,7 +13,7 @@ export interface FenceCounter {
   last: number
 }
 
-/** Up to this many holders are read as a list; of more, only those that a request concerns. */
+/** Up to this many holders, or waiters for ranges, are read as a list; of more, only those that a request concerns. */
 const fewMax = 8
 
 /** A key's claims held in memory: the view for stores that read a key whole. */
@@ -28,12 +30,16 @@ export class KeyState implements KeyView {
   /** In the order of {@link compareRank}. */
   #waiters: ClaimRecord[] = none
   #waitersById: Map<string, ClaimRecord> | undefined
+  /** How many of them wait for a range. */
+  #ranged = 0
+  /** The same waiters, while many wait for ranges. */
+  #waiterIndex: WaiterIndex | undefined
   #lastOrder = 0
 
   readonly #fences: FenceCounter
   readonly #fewMax: number
 
-  /** `few`: up to how many holders are read as a list. */
+  /** `few`: up to how many holders, or waiters for ranges, are read as a list. */
   constructor(fences: FenceCounter = { last: 0 }, few = fewMax) {
     this.#fences = fences
     this.#fewMax = few
@@ -68,6 +74,10 @@ export class KeyState implements KeyView {
     return this.#waiters
   }
 
+  get waiterCrowd(): WaiterCrowd | undefined {
+    return this.#waiterIndex
+  }
+
   find(id: string): ClaimRecord | undefined {
     const holders = this.#holders
     const held = holders instanceof Map ? holders.get(id) : holders?.claim.id === id ? holders : undefined
@@ -91,6 +101,7 @@ export class KeyState implements KeyView {
       if (after !== undefined) this.put(after)
     }
     this.#index?.settle()
+    this.#waiterIndex?.settle()
     if (this.#waiters.length === 0 && this.#holders === undefined) this.#lastOrder = 0
   }
 
@@ -106,9 +117,12 @@ export class KeyState implements KeyView {
       this.#waitersById = new Map()
       this.#waiters = []
     }
-    const at = this.#place(record)
-    this.#waiters.splice(at, this.#waitersById.has(id) ? 1 : 0, record)
+    const before = this.#waitersById.get(id)
+    this.#waiters.splice(this.#place(record), before === undefined ? 0 : 1, record)
     this.#waitersById.set(id, record)
+    if (before === undefined && record.claim.range !== undefined) this.#ranged += 1
+    if (this.#waiterIndex !== undefined) this.#waiterIndex.put(record, before)
+    else if (this.#ranged > this.#fewMax) this.#indexWaiters()
   }
 
   /**
@@ -130,7 +144,25 @@ export class KeyState implements KeyView {
       this.#removeHolder(id)
       return
     }
-    if (this.#waitersById?.delete(id)) this.#waiters.splice(this.#place(record), 1)
+    const stored = this.#waitersById?.get(id)
+    if (stored === undefined) return
+    this.#waitersById?.delete(id)
+    this.#waiters.splice(this.#place(record), 1)
+    if (record.claim.range !== undefined) this.#ranged -= 1
+    // Half of it, for the same reason as with holders.
+    if (this.#ranged <= this.#fewMax / 2) this.#waiterIndex = undefined
+    else this.#waiterIndex?.delete(stored)
+  }
+
+  #indexWaiters(): void {
+    this.#waiterIndex = new WaiterIndex(this.#waiters, (record) => this.#behind(record))
+  }
+
+  *#behind(record: ClaimRecord | undefined): Iterable<ClaimRecord> {
+    for (let at = record === undefined ? 0 : this.#place(record); at < this.#waiters.length; at += 1) {
+      const waiter = this.#waiters[at] as ClaimRecord
+      if (record === undefined || compareRank(waiter, record) > 0) yield waiter
+    }
   }
 
   #putHolder(id: string, record: ClaimRecord): void {

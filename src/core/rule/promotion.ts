@@ -3,7 +3,9 @@ import { holdsUpEverybody, standsInTheWay } from './conflict.ts'
 import { roomAmong, Tallies } from './holders.ts'
 import type { AbsentReason, Succession, Claim } from '../contract/driver.ts'
 import { nextFence } from './fence.ts'
-import { RangeIndex } from './range-index.ts'
+import { LocalWalk } from './local-walk.ts'
+import { claimRanges, type RangeIndex } from './range-index.ts'
+import { strictnessOf } from './waiters.ts'
 import { added, none, type KeyDraft } from './draft.ts'
 
 /** Up to this many blocked waiters are compared one by one. */
@@ -52,10 +54,11 @@ function successionFor(draft: KeyDraft, waiter: ClaimRecord): Succession | undef
   return { how: ended.how, fence: ended.fence, runner: ended.runner }
 }
 
-/** One walk along the queue. */
+/** One walk along the queue; where there is a crowd of waiters, only past those that may do something else than wait on. */
 class Walk {
   readonly #draft: KeyDraft
   readonly #blocked = new BlockedWaiters()
+  #local: LocalWalk | undefined
   #onceMore = false
 
   constructor(draft: KeyDraft) {
@@ -70,6 +73,12 @@ class Walk {
   #walk(): void {
     const draft = this.#draft
     if (draft.holders.heldAlone()) return
+    const crowd = draft.hasFreedWholeKey() ? undefined : draft.view.waiterCrowd
+    if (crowd !== undefined) {
+      this.#local = new LocalWalk(draft, crowd)
+      for (const waiter of this.#local.candidates()) if (this.#offer(waiter) === 'stop') return
+      return
+    }
     const { subject, left } = draft
     let newcomer = subject?.state === 'waiting' ? subject : undefined
     // Before the first walk at most the asking claim has left, and a walk passes no waiter twice.
@@ -118,6 +127,7 @@ class Walk {
     // A conversion ends with the lease that it was to replace.
     if (waiter.claim.replaces !== undefined && !draft.holds(waiter.claim.replaces)) return 'expired'
     if (!draft.mayMove(waiter) || this.#blocked.standInTheWayOf(waiter.claim)) return 'wait'
+    if (this.#local?.holdsUp(waiter) === true) return 'wait'
     const room = draft.holders.room(waiter.claim)
     return room === 'none' ? 'wait' : room === 'mismatch' ? 'mismatch' : 'grant'
   }
@@ -127,7 +137,7 @@ class Walk {
 class BlockedWaiters {
   count = 0
   #few: ClaimRecord[] = none
-  #onRanges: RangeIndex | undefined
+  #onRanges: RangeIndex<ClaimRecord> | undefined
   /** Those that share the whole key: all others of a whole key end the walk. */
   #readers = 0
   /** Those on ranges, and of these the ones that nobody may overtake. */
@@ -139,25 +149,26 @@ class BlockedWaiters {
     if (this.#onRanges !== undefined) return this.#index(this.#onRanges, waiter)
     this.#few = added(this.#few, waiter)
     if (this.count <= comparedMax) return
-    this.#onRanges = new RangeIndex()
+    this.#onRanges = claimRanges()
     for (const blocked of this.#few) this.#index(this.#onRanges, blocked)
   }
 
   /** Whether one of them holds up a claim behind it: `standsInTheWay`. */
   standInTheWayOf(claim: Claim): boolean {
     if (this.#onRanges === undefined) return isHeldUp(claim, this.#few)
-    if (this.#readers > 0 && isStrict(claim)) return true
-    if (claim.range === undefined) return isStrict(claim) ? this.#ranged > 0 : this.#rangedAndStrict > 0
+    if (this.#readers > 0 && strictnessOf(claim) === 'strict') return true
+    if (claim.range === undefined)
+      return strictnessOf(claim) === 'strict' ? this.#ranged > 0 : this.#rangedAndStrict > 0
     return isHeldUp(claim, this.#onRanges.overlapping(claim.range))
   }
 
-  #index(onRanges: RangeIndex, waiter: ClaimRecord): void {
+  #index(onRanges: RangeIndex<ClaimRecord>, waiter: ClaimRecord): void {
     const { range } = waiter.claim
     if (range === undefined) this.#readers += 1
     else {
       this.#ranged += 1
-      if (isStrict(waiter.claim)) this.#rangedAndStrict += 1
-      onRanges.add(waiter, range)
+      if (strictnessOf(waiter.claim) === 'strict') this.#rangedAndStrict += 1
+      onRanges.add(waiter)
     }
   }
 }
@@ -165,11 +176,6 @@ class BlockedWaiters {
 function isHeldUp(claim: Claim, blocked: Iterable<ClaimRecord>): boolean {
   for (const ahead of blocked) if (standsInTheWay(ahead.claim, claim)) return true
   return false
-}
-
-/** Whether a claim shares with nobody, or with a limited number. */
-function isStrict({ mode, limit }: Claim): boolean {
-  return mode === 'exclusive' || limit !== undefined
 }
 
 /** Applies a claim's evict rule to the holders in its way. `taken`: the claim takes their place, ahead of all waiters. */

@@ -11,6 +11,15 @@ export class SortedList<Item> {
     this.#compare = compare
   }
 
+  /** A list of items that are in order already. */
+  static of<Item>(sorted: readonly Item[], compare: (first: Item, second: Item) => number): SortedList<Item> {
+    const list = new SortedList(compare)
+    if (sorted.length === 0) return list
+    list.#chunks = []
+    for (let at = 0; at < sorted.length; at += chunkMax / 2) list.#chunks.push(sorted.slice(at, at + chunkMax / 2))
+    return list
+  }
+
   add(item: Item): void {
     const isBefore = (other: Item): boolean => this.#compare(other, item) < 0
     const at = this.#chunkOf(isBefore)
@@ -34,6 +43,10 @@ export class SortedList<Item> {
         if (this.#compare(found, item) > 0) return
       }
     }
+  }
+
+  first(): Item | undefined {
+    return this.#chunks[0]?.[0]
   }
 
   /** All items, in order. The list must not change meanwhile. */
@@ -64,7 +77,7 @@ export class SortedList<Item> {
 }
 
 /** The index of the first item that is not before. */
-function placeIn<Item>(chunk: readonly Item[], isBefore: (item: Item) => boolean): number {
+export function placeIn<Item>(chunk: readonly Item[], isBefore: (item: Item) => boolean): number {
   let low = 0
   let high = chunk.length
   while (low < high) {

@@ -28,6 +28,7 @@ import { oneInThisRealm } from '../../core/machine/runtime.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { version } from '../../core/package-version.ts'
 import { claimsLimit, firstKeys, pageOf } from '../kit/paging.ts'
+import { NameOrder } from './name-order.ts'
 
 /** The store's time. `now` must never go back by itself; `wall` is milliseconds since 1970. */
 export interface MemoryClock {
@@ -103,6 +104,8 @@ class MemoryStore {
    * table it has outgrown since the iterator's last step.
    */
   #round: MapIterator<[string, KeyState | ClaimRecord]> | undefined
+  /** The names in order, since a list asked for some of many. */
+  #names: NameOrder | undefined
   readonly #madeAt: number
   readonly #fences: FenceCounter
 
@@ -127,14 +130,20 @@ class MemoryStore {
 
   carryOut(request: Request, now: number, floor: number): ClaimStatus {
     const key = keyOf(request)
-    const state = this.#read(this.#keys.get(key))
+    const kept = this.#keys.get(key)
+    const state = this.#read(kept)
     state.fenceFloor = floor
     const verdict = admit(state, request, now)
     state.apply(verdict)
     this.#keep(key, state)
     if (this.#remembered.size > 0) this.#forgetSome(now)
-    if (this.#keys.size > keysKeptAnyway) this.#forgetAbandoned(now)
-    else this.#round = undefined
+    if (this.#keys.size > keysKeptAnyway) {
+      if (kept === undefined && this.#names !== undefined) this.#noteName(this.#names, key)
+      this.#forgetAbandoned(now)
+    } else {
+      this.#round = undefined
+      this.#names = undefined
+    }
     for (const { record, status } of verdict.notifications) {
       queueMicrotask(() => this.listeners.notify(key, record.claim.id, status))
     }
@@ -166,12 +175,22 @@ class MemoryStore {
       const kept = this.#keys.get(key)
       return kept instanceof KeyState ? kept.hasClaims : kept !== undefined
     }
-    const names = query.key === undefined ? firstKeys(this.#keys.keys(), query, hasClaims) : [query.key]
+    const names = query.key === undefined ? this.#firstKeys(query, hasClaims) : [query.key]
     return pageOf(names, query, this.now, (key) => {
       const kept = this.#keys.get(key)
       if (kept === undefined) return { claims: [] }
       return kept instanceof KeyState ? listedClaims(kept, query) : { claims: [listed(kept)] }
     })
+  }
+
+  #noteName(names: NameOrder, key: string): void {
+    if (this.#keys.has(key) && !names.add(key)) this.#names = undefined
+  }
+
+  #firstKeys(query: ListQuery, hasClaims: (key: string) => boolean): readonly string[] {
+    if (this.#keys.size <= keysKeptAnyway) return firstKeys(this.#keys.keys(), query, hasClaims)
+    this.#names ??= new NameOrder(this.#keys.keys())
+    return this.#names.page(query, this.#keys, hasClaims)
   }
 
   /** Forgets a few endings that no longer matter, so that keys used once do not pile up. */

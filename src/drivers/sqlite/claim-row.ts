@@ -1,8 +1,9 @@
 import type { ClaimRecord } from '../../core/rule/claim-record.ts'
 import type { Claim, Succession } from '../../core/contract/driver.ts'
 import { shortRunner } from '../../core/rule/short-runner.ts'
+import { strictnessOf } from '../../core/rule/waiters.ts'
 import { takesWholeKey } from '../kit/plain-claim.ts'
-import { crowdValues, endsAt } from './crowd-shape.ts'
+import { crowdValues, endsAt, rangeValues } from './crowd-shape.ts'
 import { readClaim, readSuccession, successionText, termsText } from './claim-text.ts'
 import type { SqliteRow, SqliteValue } from './database.ts'
 
@@ -28,6 +29,9 @@ export interface ClaimRow {
 
 /** No priority is lower or higher than this. */
 const priorityMax = 1000
+
+/** The bands of conversions are lower than this, all others higher. */
+export const conversionBandsEnd = 3 * priorityMax
 
 /** A waiter's place in the order of `compareRank`, but for its arrival: lower goes first. */
 export function bandOf({ replaces, priority }: Claim): number {
@@ -177,6 +181,8 @@ export function newWaiterValues(row: ClaimRow): SqliteValue[] {
     Number(takesWholeKey(row.claim)),
     shortRunner(row.claim.runner),
     termsText(row.claim, row.ttlMs, row.detached),
+    Number(strictnessOf(row.claim) === 'soft'),
+    ...rangeValues(row.claim),
   ]
 }
 

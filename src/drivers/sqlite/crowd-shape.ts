@@ -1,10 +1,10 @@
-/** The columns of `held` by which some of many holders are found. */
+/** The columns by which some of many holders or waiters are found. */
 import type { Claim } from '../../core/contract/driver.ts'
 import type { Tally } from '../../core/rule/holders.ts'
 import { sizeClassOf } from '../../core/rule/range-index.ts'
 import type { SqliteValue } from './database.ts'
 
-/** Up to this many holders of a key are read as a list. */
+/** Up to this many holders of a key, or waiters for its ranges, are read as a list. */
 export const fewHoldersMax = 8
 
 /** `shape`, `ends_at`, `range_class` and `range_start` of a holder; all null for an exclusive holder of a whole key. */
@@ -16,6 +16,11 @@ export function crowdValues(claim: Claim, expiresAt: number): SqliteValue[] {
     range === undefined ? null : sizeClassOf(range),
     range?.start ?? null,
   ]
+}
+
+/** `range_class`, `range_start` and `range_end` of a waiter; all null for the whole key. */
+export function rangeValues({ range }: Claim): SqliteValue[] {
+  return range === undefined ? [null, null, null] : [sizeClassOf(range), range.start, range.end]
 }
 
 /** When a holder no longer blocks others; null if it has the whole key for itself, as nobody looks for it by that. */

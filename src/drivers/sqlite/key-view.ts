@@ -1,7 +1,9 @@
 import type { KeyView } from '../../core/rule/admission.ts'
 import type { ClaimRecord, Ended } from '../../core/rule/claim-record.ts'
 import type { Crowd } from '../../core/rule/holders.ts'
+import type { WaiterCrowd } from '../../core/rule/waiters.ts'
 import { SqliteCrowd } from './crowd.ts'
+import { readWaiters, SqliteWaiterCrowd } from './waiter-crowd.ts'
 import { bandOf, decodeRow, type ClaimRow } from './claim-row.ts'
 import type { SqliteRow } from './database.ts'
 import type { RowObserver } from './row-observer.ts'
@@ -22,11 +24,6 @@ export interface KeyCounters {
   readonly sequence: number
 }
 
-/** Waiters behind the first are read in pages that grow. */
-const firstPage = 4
-const pageGrowth = 8
-const pageMax = 512
-
 /** A key's claims in the file, read only as far as the rule asks for them. Valid for one request. */
 export class SqliteKeyView implements KeyView {
   readonly lastFence: number
@@ -38,6 +35,7 @@ export class SqliteKeyView implements KeyView {
   readonly #lastSequence: number
   readonly #rows = new Map<string, ClaimRow>()
   #holders: ClaimRecord[] | undefined
+  #waiterCrowd: { readonly found: WaiterCrowd | undefined } | undefined
 
   constructor(
     key: string,
@@ -70,22 +68,29 @@ export class SqliteKeyView implements KeyView {
     return this.#holders
   }
 
+  get waiterCrowd(): WaiterCrowd | undefined {
+    if (!this.#summary.awaited) return undefined
+    this.#waiterCrowd ??= { found: this.#findWaiterCrowd() }
+    return this.#waiterCrowd.found
+  }
+
+  #findWaiterCrowd(): WaiterCrowd | undefined {
+    const { rangedWaiters, fewHoldersMax } = this.#statements
+    if ((rangedWaiters.get(this.#key)?.['waiters'] as number) <= fewHoldersMax) return undefined
+    return SqliteWaiterCrowd.of(this.#key, this.#statements, this.#observer, (row) => this.#see(row, 'waiting'))
+  }
+
   *waiters(): Iterable<ClaimRecord> {
     if (!this.#summary.awaited) return
     // The rule mostly wants the first waiter only, and a single row is cheaper to read than a list of one.
     const first = this.#statements.firstWaiterOf.get(this.#key)
     if (first === undefined) return
     yield this.#see(first, 'waiting')
-    let band = first['band'] as number
-    let arrival = first['arrival'] as number
-    for (let size = firstPage; ; size = Math.min(size * pageGrowth, pageMax)) {
-      const page = this.#statements.waitersAfter.all(this.#key, band, arrival, size)
-      for (const row of page) yield this.#see(row, 'waiting')
-      const last = page.at(-1)
-      if (last === undefined || page.length < size) return
-      band = last['band'] as number
-      arrival = last['arrival'] as number
-    }
+    yield* readWaiters(
+      (band, arrival, size) => this.#statements.waitersAfter.all(this.#key, band, arrival, size),
+      { band: first['band'] as number, arrival: first['arrival'] as number },
+      (row) => this.#see(row, 'waiting'),
+    )
   }
 
   find(id: string): ClaimRecord | undefined {

@@ -28,6 +28,11 @@ export class RowObserver {
     return fenceFloor(this.#self.wall())
   }
 
+  /** The stamp that this driver puts on rows. */
+  get ownStamp(): string {
+    return this.#self.name
+  }
+
   /** Whether the row's times were written by a clock that is not ours. */
   isForeign(row: Pick<ClaimRow, 'stamp'>): boolean {
     return row.stamp !== this.#self.name && parseStamp(row.stamp)?.boot !== this.#self.stamp.boot

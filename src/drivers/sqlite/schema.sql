@@ -1,4 +1,4 @@
--- The tables of a Leasehold lock file, format 6. Run once, in the transaction that also marks the file as ours.
+-- The tables of a Leasehold lock file, format 7. Run once, in the transaction that also marks the file as ours.
 -- Times are whole milliseconds of the monotonic clock of the boot named first in `stamp`; they mean nothing elsewhere.
 -- `stamp` is BOOT_NAMESPACE_PID_STARTED_SERIAL of the driver that last claimed or renewed, and the name of its inbox.
 -- `runner` is JSON in the short form of core/rule/short-runner.ts. `terms` is what the claim asks for beyond a plain
@@ -84,10 +84,25 @@ create table waiting (
   plain          integer not null,
   runner         text    not null,
   terms          text,
+  -- 1: shares with others without a limit.
+  soft           integer not null,
+  -- The rest is null for a waiter for the whole key. The logarithm of the range's length, and the range.
+  range_class    integer,
+  range_start    integer,
+  range_end      integer,
   primary key (key, id)
 ) without rowid;
 
-create unique index waiting_by_rank on waiting (key, band, arrival);
+-- The order of the queue. A waiter is in one of these two, so that a queue for a whole key has a single index. `range_class` is in it so
+-- that counting reads no rows.
+create unique index waiting_by_rank on waiting (key, band, arrival, soft, range_class) where range_class is null;
+create unique index ranged_by_rank on waiting (key, band, arrival, soft, range_class) where range_class is not null;
+-- For finding some of many waiters for ranges: see waiter-crowd.ts.
+create index ranged_by_range on waiting (key, soft, range_class, range_start, range_end, band, arrival)
+  where range_class is not null;
+create index ranged_by_end on waiting (key, expires_at) where range_class is not null;
+create index ranged_by_start on waiting (key, expires_at - ttl_ms) where range_class is not null;
+create index ranged_by_stamp on waiting (key, stamp) where range_class is not null;
 
 -- How the last unclean end of a key came about: a hint, kept for one ttl.
 create table endings (

@@ -88,7 +88,8 @@ function handOver(statements: Statements, writer: TransactionWriter, { key, id }
   const { self, observer, contention, notifications } = writer
   const { now } = observer
   const next = statements.nextInLine.get(key, id)
-  if (next === undefined || next['plain'] === 0 || next['shared'] === 1 || next['remembered'] === 1) return false
+  if (next === undefined || next['plain'] === 0 || next['ranged'] === 1) return false
+  if (next['shared'] === 1 || next['remembered'] === 1) return false
   const { boot } = self.stamp
   const stamp = next['stamp'] as string
   if (!stamp.startsWith(`${boot}_`)) return false

@@ -6,13 +6,17 @@ const holderColumns = `key, id, turn, fence, stamp, ttl_ms, detached, entered_at
 const newHolderColumns = `${holderColumns}, shape, ends_at, range_class, range_start`
 const waiterColumns = `key, id, band, arrival, stamp, ttl_ms, detached, entered_at, last_heartbeat, renewal_count,
   expires_at, plain, runner, terms`
+const newWaiterColumns = `${waiterColumns}, soft, range_class, range_start, range_end`
+/** The planner has no statistics, so each query names its index. */
+const onWholeKey = 'waiting indexed by waiting_by_rank where range_class is null and'
+const onRange = (index: string) => `waiting indexed by ${index} where range_class is not null and`
 
 /** Every statement the driver runs, prepared once per connection. */
 export interface Statements {
   readonly begin: SqlCommand
   readonly commit: SqlCommand
   readonly beginReading: SqlCommand
-  /** Up to this many holders of a key are read as a list. */
+  /** Up to this many holders of a key, or waiters for its ranges, are read as a list. */
   readonly fewHoldersMax: number
   /** The counters, how many hold the key (at most one more than a list may have), and what else is stored of it: all there is to know of an idle one. */
   readonly summary: SqlQuery
@@ -21,7 +25,7 @@ export interface Statements {
   readonly claimIdleKey: SqlQuery
   /** Removes a holder of this driver's whose lease is not over, if it is alone and nobody waits. */
   readonly releaseLoneHolder: SqlQuery
-  /** The first waiter of a key, the counters, and whether others than this holder, or an unclean end, matter to it. */
+  /** The first waiter for a whole key, the counters, and whether other holders or waiters, or an unclean end, matter to it. */
   readonly nextInLine: SqlQuery
   /** Puts a waiter in the place of a holder, if that is this driver's and not over. */
   readonly takePlace: SqlQuery
@@ -55,6 +59,23 @@ export interface Statements {
   readonly firstWaiterOf: SqlQuery
   readonly waitersAfter: SqlQuery
   readonly waitersBefore: SqlQuery
+  /** How many wait for ranges of a key, at most one more than a list may have. */
+  readonly rangedWaiters: SqlQuery
+  /** Every stamp among the waiters for ranges. */
+  readonly waiterStamps: SqlQuery
+  readonly waiterConversions: SqlQuery
+  /** Waiters for the whole key behind a place, strict or soft. */
+  readonly wholeKeyWaitersAfter: SqlQuery
+  /** Soft waiters for the whole key before a place that are over, or began in the future, or are of another driver. */
+  readonly softWaitersToCheck: SqlQuery
+  /** Waiters for ranges before a place that are over, or whose lease began in the future. */
+  readonly rangedWaitersDue: SqlQuery
+  readonly rangedWaitersOfStamp: SqlQuery
+  readonly strictRangedWaitersAfter: SqlQuery
+  readonly waiterRangeClasses: SqlQuery
+  /** The first waiter for the next range of a class that starts between two places, and that range. */
+  readonly nextLane: SqlQuery
+  readonly laneWaitersAfter: SqlQuery
   readonly insertWaiter: SqlCommand
   readonly updateWaiter: SqlCommand
   readonly deleteWaiter: SqlCommand
@@ -109,8 +130,9 @@ export function prepareStatements(database: Database, few = fewHoldersMax): Stat
     nextInLine: query(`
       select next.id, next.stamp, next.detached, next.ttl_ms, next.expires_at, next.plain, fence, sequence,
         exists (select 1 from held as other where other.key = next.key and other.id <> ?2) as shared,
+        exists (select 1 from ${onRange('ranged_by_rank')} key = ?1) as ranged,
         exists (select 1 from endings where endings.key = next.key) as remembered
-      from waiting as next, tally where next.key = ?1
+      from waiting as next indexed by waiting_by_rank, tally where next.range_class is null and next.key = ?1
       order by band, arrival limit 1`),
     // The trigger does the rest. An UPDATE with FROM would be one statement less, and take ten times as long.
     takePlace: query(`
@@ -140,7 +162,8 @@ export function prepareStatements(database: Database, few = fewHoldersMax): Stat
     firstHoldersOf: query(`select ${holderColumns} from held where key = ? limit ?`),
     countsOf: query(`
       select coalesce((select sum(holders) from crowds where key = ?1), (select count(*) from held where key = ?1)) as held,
-        (select count(*) from waiting where key = ?1) as waiting`),
+        (select count(*) from ${onWholeKey} key = ?1)
+          + (select count(*) from ${onRange('ranged_by_rank')} key = ?1) as waiting`),
     holdersOf: query(`select ${holderColumns} from held where key = ? order by turn`),
     // The planner has no statistics, and would read all holders of the key by another index.
     talliesOf: query('select shape, holders from crowds where key = ?'),
@@ -170,15 +193,71 @@ export function prepareStatements(database: Database, few = fewHoldersMax): Stat
     deleteHolder: command('delete from held where key = ? and id = ?'),
 
     waiterOf: query(`select ${waiterColumns} from waiting where key = ? and id = ?`),
-    firstWaiterOf: query(`select ${waiterColumns} from waiting where key = ? order by band, arrival limit 1`),
+    firstWaiterOf: query(`
+      select ${waiterColumns} from ${onWholeKey} key = ?1
+      union all
+      select ${waiterColumns} from ${onRange('ranged_by_rank')} key = ?1
+      order by band, arrival limit 1`),
     waitersAfter: query(`
-      select ${waiterColumns} from waiting where key = ?1 and (band, arrival) > (?2, ?3)
+      select ${waiterColumns} from ${onWholeKey} key = ?1 and (band, arrival) > (?2, ?3)
+      union all
+      select ${waiterColumns} from ${onRange('ranged_by_rank')} key = ?1 and (band, arrival) > (?2, ?3)
       order by band, arrival limit ?4`),
     // Counting is the only step whose cost grows with the queue: past a thousand, a thousand is answer enough.
     waitersBefore: query(`
       select count(*) as ahead from (
-        select 1 from waiting where key = ?1 and (band, arrival) < (?2, ?3) limit 1000)`),
-    insertWaiter: command(`insert into waiting (${waiterColumns}) values (${marks(14)})`),
+        select 1 from ${onWholeKey} key = ?1 and (band, arrival) < (?2, ?3)
+        union all
+        select 1 from ${onRange('ranged_by_rank')} key = ?1 and (band, arrival) < (?2, ?3)
+        limit 1000)`),
+    rangedWaiters: query(`
+      select count(*) as waiters from (select 1 from ${onRange('ranged_by_rank')} key = ?1 limit ${few + 1})`),
+    waiterStamps: query(`
+      with recursive stamps (stamp) as (
+        select min(stamp) from ${onRange('ranged_by_stamp')} key = ?1
+        union all
+        select (select min(waiting.stamp) from ${onRange('ranged_by_stamp')} key = ?1 and waiting.stamp > stamps.stamp)
+        from stamps where stamps.stamp is not null)
+      select stamp from stamps where stamp is not null`),
+    waiterConversions: query(`
+      select ${waiterColumns} from ${onWholeKey} key = ?1 and band < ?2
+      union all
+      select ${waiterColumns} from ${onRange('ranged_by_rank')} key = ?1 and band < ?2
+      order by band, arrival`),
+    wholeKeyWaitersAfter: query(`
+      select ${waiterColumns} from ${onWholeKey} key = ?1 and soft = ?2 and (band, arrival) > (?3, ?4)
+      order by band, arrival limit ?5`),
+    softWaitersToCheck: query(`
+      select ${waiterColumns} from ${onWholeKey} key = ?1 and soft = 1 and (band, arrival) < (?2, ?3)
+        and (expires_at <= ?4 or expires_at - ttl_ms > ?4 or stamp <> ?5)`),
+    rangedWaitersDue: query(`
+      select ${waiterColumns} from ${onRange('ranged_by_end')} key = ?1 and (band, arrival) < (?2, ?3)
+        and expires_at <= ?4
+      union all
+      select ${waiterColumns} from ${onRange('ranged_by_start')} key = ?1 and (band, arrival) < (?2, ?3)
+        and expires_at - ttl_ms > ?4`),
+    rangedWaitersOfStamp: query(`
+      select ${waiterColumns} from ${onRange('ranged_by_stamp')} key = ?1 and (band, arrival) < (?2, ?3)
+        and stamp = ?4 and detached = 0`),
+    strictRangedWaitersAfter: query(`
+      select ${waiterColumns} from ${onRange('ranged_by_rank')} key = ?1 and soft = 0 and (band, arrival) > (?2, ?3)
+      order by band, arrival limit ?4`),
+    waiterRangeClasses: query(`
+      with recursive classes (class) as (
+        select min(range_class) from ${onRange('ranged_by_range')} key = ?1 and soft = ?2
+        union all
+        select (select min(range_class) from ${onRange('ranged_by_range')} key = ?1 and soft = ?2 and range_class > class)
+        from classes where class is not null)
+      select class from classes where class is not null`),
+    nextLane: query(`
+      select ${waiterColumns}, range_start, range_end from ${onRange('ranged_by_range')} key = ?1 and soft = ?2
+        and range_class = ?3 and (range_start, range_end) > (?4, ?5) and range_start < ?6 and band > ?7
+      order by range_start, range_end, band, arrival limit 1`),
+    laneWaitersAfter: query(`
+      select ${waiterColumns} from ${onRange('ranged_by_range')} key = ?1 and soft = ?2 and range_class = ?3
+        and range_start = ?4 and range_end = ?5 and (band, arrival) > (?6, ?7)
+      order by band, arrival limit ?8`),
+    insertWaiter: command(`insert into waiting (${newWaiterColumns}) values (${marks(18)})`),
     updateWaiter: command(`
       update waiting set stamp = ?3, ttl_ms = ?4, detached = ?5, last_heartbeat = ?6, renewal_count = ?7,
         expires_at = ?8, terms = ?9
@@ -201,7 +280,11 @@ export function prepareStatements(database: Database, few = fewHoldersMax): Stat
     stampsOf: query(`
       select stamp from held where key = ?1 and detached = 0
       union
-      select stamp from (select stamp from waiting where key = ?1 and detached = 0 order by band, arrival limit 4)`),
+      select stamp from (
+        select stamp, band, arrival from ${onWholeKey} key = ?1 and detached = 0
+        union all
+        select stamp, band, arrival from ${onRange('ranged_by_rank')} key = ?1 and detached = 0
+        order by band, arrival limit 4)`),
     heldBy: query("select key, id from held where stamp = ? and key <> x''"),
     // The byte ff is in no text, so it ends the range of keys that begin with ?2.
     keysAfter: query(`

@@ -23,7 +23,7 @@ import { makeDirectory } from '../../core/machine/directories.ts'
 export const applicationId = 0x4c734864
 
 /** The format of the tables. Files of any other format are refused. */
-export const fileFormatVersion = 6
+export const fileFormatVersion = 7
 
 /** File systems on which locks between machines, or shared memory, cannot be relied upon. */
 const networkFileSystems = new Map([

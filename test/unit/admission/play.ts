@@ -2,6 +2,7 @@ import { admit, type KeyView, type Decision } from '../../../src/core/rule/admis
 import type { ClaimRecord, Ended } from '../../../src/core/rule/claim-record.ts'
 import type { Claim, Request, ClaimStatus } from '../../../src/core/contract/driver.ts'
 import type { Crowd } from '../../../src/core/rule/holders.ts'
+import type { Lane, WaiterCrowd } from '../../../src/core/rule/waiters.ts'
 import { KeyState } from '../../../src/core/rule/key-state.ts'
 
 /** A key's state read through a driver's eyes: it knows which processes have died, and every read is counted. */
@@ -38,8 +39,28 @@ class Watched implements KeyView {
     return this.#state.holders().map((record) => this.#asSeen(record))
   }
 
-  *waiters(): Iterable<ClaimRecord> {
-    for (const waiter of this.#state.waiters()) {
+  waiters(): Iterable<ClaimRecord> {
+    return this.#readWaiters(this.#state.waiters())
+  }
+
+  get waiterCrowd(): WaiterCrowd | undefined {
+    const crowd = this.#state.waiterCrowd
+    if (crowd === undefined) return undefined
+    const read = (waiters: Iterable<ClaimRecord>) => this.#readWaiters(waiters)
+    const readLane = (lane: Lane): Lane => ({ name: lane.name, waiters: () => read(lane.waiters()) })
+    return {
+      conversions: () => read(crowd.conversions()),
+      behind: (record) => read(crowd.behind(record)),
+      // The index knows no deaths.
+      due: (now, before) => read(this.#dead.size === 0 ? crowd.due(now, before) : crowd.behind(undefined)),
+      wholeKey: (strictness) => readLane(crowd.wholeKey(strictness)),
+      overlapping: (range, strictness) => [...crowd.overlapping(range, strictness)].map(readLane),
+      strictOnRanges: () => readLane(crowd.strictOnRanges()),
+    }
+  }
+
+  *#readWaiters(waiters: Iterable<ClaimRecord>): Iterable<ClaimRecord> {
+    for (const waiter of waiters) {
       this.waitersRead += 1
       yield this.#asSeen(waiter)
     }
@@ -91,7 +112,7 @@ export class Play {
   readonly dead = new Set<string>()
   readonly #rule: typeof admit
 
-  /** `few`: up to how many holders are read as a list. */
+  /** `few`: up to how many holders, or waiters for ranges, are read as a list. */
   constructor(rule: typeof admit = admit, { lastFence, ended, holders, waiters }: Snapshot = nobody, few?: number) {
     this.#rule = rule
     this.state = new KeyState({ last: lastFence }, few)
