@@ -1,11 +1,10 @@
 /** Keys with many holders, which Redis keeps in keys of their own: what a request costs, and that the rule stays the same. */
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Claim, ClaimStatus, EvictRule, LockDriver, Request } from '../../src/core/contract/driver.ts'
+import type { Claim, ClaimStatus, LockDriver } from '../../src/core/contract/driver.ts'
 import { redis } from '../../src/drivers/redis/driver.ts'
-import { Model } from '../../src/testing/model/model.ts'
-import { seededRandom } from '../../src/testing/random.ts'
 import { ask, claim, claimOf, claiming, release, renew } from '../support/claims.ts'
 import { opened } from '../support/opened.ts'
+import { playRandomRequests, type RequestMix } from '../support/random-requests.ts'
 import { RedisCluster } from '../support/redis-cluster.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { SlotMove } from '../support/slot-move.ts'
@@ -328,6 +327,16 @@ describe('a key with many holders whose slot migrates', () => {
 describe('the rule in Lua, on keys with many holders', () => {
   const runs = 40
   const steps = 150
+  const mix: RequestMix = {
+    ids: 40,
+    ranged: [0, 0.5, 0.9],
+    exclusive: 0.1,
+    waiting: 0.7,
+    claims: 0.55,
+    starts: [20, 2000],
+    lengths: [1, 4, 300],
+    ttlsMs: [1000, 5000, 20_000, 60_000],
+  }
 
   test(
     'answers as the rule does, also when the clock is set back or an older version has packed the key',
@@ -335,7 +344,11 @@ describe('the rule in Lua, on keys with many holders', () => {
     async () => {
       let crowded = 0
       for (let seed = 1; seed <= runs; seed += 1) {
-        crowded += await compare(seed, steps, { url: server.url })
+        const disturb = async (held: number, _waiting: number, chance: number): Promise<void> => {
+          if (held > 3 && chance < 0.03) await packAsBefore()
+        }
+        const { crowdsOfHolders } = await playRandomRequests(seed, steps, mix, { url: server.url, disturb, many: 3 })
+        crowded += crowdsOfHolders
         await server.cli('FLUSHALL')
       }
       expect(crowded).toBeGreaterThan((runs * steps) / 4)
@@ -345,115 +358,8 @@ describe('the rule in Lua, on keys with many holders', () => {
   test('answers so on a cluster', { timeout: 120_000 }, async () => {
     const [node] = cluster.startNodes
     for (let seed = 101; seed <= 110; seed += 1) {
-      await compare(seed, steps, { url: `redis-cluster://${node?.host}:${node?.port}` })
+      await playRandomRequests(seed, steps, mix, { url: `redis-cluster://${node?.host}:${node?.port}`, many: 3 })
       await cluster.empty()
     }
   })
 })
-
-/** Plays random requests on the driver and on the model, and compares answers and lists. Counts lists of many holders. */
-async function compare(seed: number, steps: number, { url }: { readonly url: string }): Promise<number> {
-  const random = seededRandom(seed)
-  const below = (limit: number): number => Math.floor(random() * limit)
-  const pick = <Value>(...values: readonly Value[]): Value => present(values[below(values.length)])
-  const began = Date.now()
-  const model = new Model()
-  const driver = redis({ url, clockForTests: () => began + model.now })
-  await driver.open()
-  const ranged = pick(0, 0.5, 0.9)
-  const range = (): Claim['range'] => {
-    const start = below(pick(20, 2000))
-    return random() < ranged ? { start, end: start + 1 + below(pick(1, 4, 300)) } : undefined
-  }
-  const held = new Map<string, number>()
-  let crowded = 0
-  const script: string[] = []
-  try {
-    for (let step = 0; step < steps; step += 1) {
-      const id = `claim-${below(40)}`
-      const ttlMs = pick(1000, 5000, 20_000, 60_000)
-      const mode = random() < 0.1 ? 'exclusive' : 'shared'
-      const evict = random() < 0.05 ? pick<EvictRule>('all', 'stale', 'same-runner', 'lower-priority') : undefined
-      const wish = claimOf('file', {
-        id,
-        mode,
-        limit: mode === 'shared' && random() < 0.2 ? pick(3, 8) : undefined,
-        range: range(),
-        replaces: random() < 0.1 ? `claim-${below(40)}` : undefined,
-        priority: pick(0, 0, 3),
-        wait: random() < 0.7,
-        evict,
-        staleMs: evict === 'stale' ? 3000 : undefined,
-        ttlMs,
-        graceMs: pick(0, 0, 2000),
-        maxHoldMs: random() < 0.1 ? 8000 : undefined,
-        runner: { ...claimOf('file').runner, id: `runner-${below(5)}` },
-      })
-      const fence = held.get(id)
-      const evicts: Request | undefined =
-        fence === undefined ? undefined : { op: 'evict', key: 'file', fence, reason: 'told' }
-      const request: Request =
-        random() < 0.55
-          ? { op: 'claim', claim: wish }
-          : pick<Request>(
-              { op: 'renew', key: 'file', id, ttlMs },
-              { op: 'renew', key: 'file', id, ttlMs },
-              { op: 'release', key: 'file', id },
-              { op: 'withdraw', key: 'file', id },
-              evicts ?? { op: 'release', key: 'file', id },
-            )
-      if (random() < 0.3) model.now = Math.max(0, model.now + pick(100, 1000, 4000, -3000))
-      script.push(`${model.now} ${JSON.stringify(request)}`)
-      if (url === server.url && held.size > 3 && random() < 0.03) await packAsBefore()
-      const [answer] = await driver.send([request])
-      const claims = (await driver.list({ key: 'file' })).keys[0]?.claims ?? []
-      const inModel = request.op === 'evict' ? { ...request, fence: modelFence(model, id) } : request
-      const expected = shownStatus(model.send(inModel))
-      expect(shownStatus(present(answer)), script.join('\n')).toEqual(expected)
-      held.clear()
-      for (const each of claims) if (each.state === 'held') held.set(each.id, each.fence)
-      if (held.size > 3) crowded += 1
-      // A listing may still show claims whose time is over.
-      const living = byId(model.list('file').map((each) => ({ ...each, fence: 0 })))
-      const listed = claims.filter(({ id: listedId }) => living.some((each) => each.id === listedId))
-      const shown = byId(listed.map((each) => ({ ...each, fence: 0, ...times(each, began) })))
-      expect(shown, script.join('\n')).toEqual(living)
-    }
-  } finally {
-    await driver.close()
-  }
-  return crowded
-}
-
-function byId<Item extends { readonly id: string }>(items: readonly Item[]): readonly Item[] {
-  return items.toSorted((left, right) => (left.id < right.id ? -1 : 1))
-}
-
-function modelFence(model: Model, id: string): number {
-  return model.list('file').find((each) => each.id === id)?.fence ?? -1
-}
-
-function times(
-  each: {
-    readonly enteredAt: number
-    readonly acquiredAt: number
-    readonly lastHeartbeat: number
-    readonly expiresAt: number
-  },
-  began: number,
-): Record<string, number> {
-  const { enteredAt, acquiredAt, lastHeartbeat, expiresAt } = each
-  return {
-    enteredAt: enteredAt - began,
-    acquiredAt: acquiredAt === 0 ? 0 : acquiredAt - began,
-    lastHeartbeat: lastHeartbeat - began,
-    expiresAt: expiresAt - began,
-  }
-}
-
-/** A status without fences: those of the model begin at one. */
-function shownStatus(status: ClaimStatus): unknown {
-  if (status.state === 'unknown') return { unknown: String(status.error) }
-  if (status.state !== 'held') return status
-  return { ...status, fence: 0, after: status.after && { ...status.after, fence: 0 } }
-}

@@ -10,6 +10,7 @@ import { hashTagNumberOf, hashTags } from './hash-tags.ts'
  * - `{T}r:K` sorted set: their ranges
  * - `{T}q:K` sorted set: the ids of waiting claims, by rank
  * - `{T}w:K` hash: the records of waiting claims, by id
+ * - `{T}i:K`, `{T}x:K`, `{T}b:K` sorted sets: an index of many waiting claims: their ranges, ends and beginnings
  * - `{T}fence` string: the last fence of all keys with this tag
  * - `{T}birth` string: since when Redis has kept the data of this tag, once that was asked for
  *

@@ -11,6 +11,7 @@ import fence from './lua/fence.lua.generated.ts'
 import holders from './lua/holders.lua.generated.ts'
 import keyState from './lua/key-state.lua.generated.ts'
 import list from './lua/list.lua.generated.ts'
+import localWalk from './lua/local-walk.lua.generated.ts'
 import notifications from './lua/notifications.lua.generated.ts'
 import plain from './lua/plain.lua.generated.ts'
 import promotion from './lua/promotion.lua.generated.ts'
@@ -19,6 +20,7 @@ import solo from './lua/solo.lua.generated.ts'
 import soloCall from './lua/solo-call.lua.generated.ts'
 import soloRest from './lua/solo-rest.lua.generated.ts'
 import spilled from './lua/spilled.lua.generated.ts'
+import waiterIndex from './lua/waiter-index.lua.generated.ts'
 import { isUnknownScript } from './errors.ts'
 import type { RedisTransport } from './transport.ts'
 import { LeaseholdError } from '../../core/errors.ts'
@@ -46,6 +48,10 @@ const theRule = [
   holders,
   draft,
   promotion,
+  'createIndexing = function()',
+  waiterIndex,
+  localWalk,
+  'end',
   admission,
   'end',
 ]

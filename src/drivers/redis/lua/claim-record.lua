@@ -15,6 +15,7 @@ local VERSION, LAST_ORDER, WAITERS_UNTIL, ENDED, HOLDERS = 1, 2, 3, 4, 5
 -- Besides, if its holders are in keys of their own (spilled.lua): no earlier than one ttl after the last holder's end, the
 -- number of the last grant, and how many holders are on each shelf. HOLDERS is empty then.
 local HOLDERS_UNTIL, LAST_GRANT, TALLIES = 6, 7, 8
+-- If its waiters have an index (waiter-index.lua), all of these are stored, and true after them; TALLIES may be false then.
 
 -- The last unclean end of a key (Ended): for its owner, and for the next claim that is granted.
 local ENDED_ID, ENDED_HOW, ENDED_DETAIL, ENDED_FENCE = 1, 2, 3, 4
@@ -24,6 +25,8 @@ local ENDED_RUNNER, ENDED_UNTIL, ENDED_TOLD = 5, 6, 7
 local FORMAT_VERSION, ARRAY_MARK = 2, 149
 -- The same of a key whose holders are in keys of their own: an array of eight. Older versions refuse it by its first byte.
 local SPILLED_VERSION, SPILLED_MARK = 3, 152
+-- The same of a key whose waiters have an index: an array of nine.
+local INDEXED_VERSION, INDEXED_MARK = 4, 153
 
 -- copyRecord: a record to change before it is stored.
 local function copyRecord(record)
@@ -72,6 +75,12 @@ end
 local function waiterKeys(name)
   local tag, rest = string.sub(name, 1, tagEnd), string.sub(name, tagEnd + 2)
   return tag .. 'q' .. rest, tag .. 'w' .. rest
+end
+
+-- The keys of the index of a key's waiters, once they are many: ranges; ids by the end and by the beginning of their time.
+local function indexKeys(name)
+  local tag, rest = string.sub(name, 1, tagEnd), string.sub(name, tagEnd + 2)
+  return tag .. 'i' .. rest, tag .. 'x' .. rest, tag .. 'b' .. rest
 end
 
 -- The keys that hold the holders of a key, once they are many: records by id; ids by the end of their time, by the start of

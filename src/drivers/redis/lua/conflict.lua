@@ -56,7 +56,12 @@ local function isCovered(cover, claim)
   return at > 0 and cover.ends[at] > claim[RANGE_START]
 end
 
+-- Whether a claim takes from others' places: it is exclusive, or shares by a limit.
+local function isFirm(claim)
+  return not claim[SHARED] or claim[LIMIT] ~= false
+end
+
 -- Whether no claim at all can overtake this one while it waits.
 local function holdsUpEverybody(claim)
-  return not claim[RANGE_START] and (not claim[SHARED] or claim[LIMIT] ~= false)
+  return not claim[RANGE_START] and isFirm(claim)
 end

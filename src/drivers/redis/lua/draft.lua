@@ -51,7 +51,7 @@ local function notify(record, line)
 end
 
 local function removeWaiter(stored)
-  touch(stored)
+  touch(stored, rankOf(stored))
   draft.left[#draft.left + 1] = stored
   draft.leftIds[stored[ID]] = true
 end

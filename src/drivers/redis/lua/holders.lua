@@ -26,8 +26,18 @@ end
 -- The most places of which a request remembers that something has changed there.
 local TOUCHED_MAX = 16
 
--- Notes where something has changed: only there can a waiter be granted that could not be before. True: everywhere.
-local function touch(claim)
+-- Notes where something has changed: only there can a waiter be granted that could not be before. True: everywhere. For a walk
+-- with an index all places are noted, and if a claim of the whole key has changed, from which rank on: a waiter that leaves
+-- changes nothing for those before it, and a holder for everybody.
+local function touch(claim, rank)
+  if draft.places then
+    if claim[RANGE_START] then
+      draft.places[#draft.places + 1] = claim
+    elseif rank or isFirm(claim) or not draft.spilled or draft.spilled.readers() < 2 then
+      -- Beside another, a holder that reads the whole key changes nothing for those that wait.
+      draft.everywhere = math.min(draft.everywhere or math.huge, rank or -1)
+    end
+  end
   if draft.touched == true then return end
   if claim[RANGE_START] and #draft.touched < TOUCHED_MAX then
     draft.touched[#draft.touched + 1] = claim

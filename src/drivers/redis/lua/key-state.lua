@@ -5,7 +5,8 @@
 -- The draft of the request under way. Here: the key's name and record (head), its holders and last end as decided so far,
 -- whether those must be written (headChanged); the holders in keys of their own, if they are many (spilled, and not in
 -- `holders` then), and whether such keys are left over (leftOver); waiters that have left (left, leftIds), waiters to rewrite, the waiter that
--- has entered; notifications; and where something has changed (touched). One table rather than variables: a closure over many is expensive to make.
+-- has entered; notifications; and where something has changed (touched). Whether the waiters have an index, which is opened with
+-- the queue (isIndexed, index), must have one (isCrowded), or have keys of one that is given up (hasOldIndex). One table rather than variables: a closure over many is expensive to make.
 local draft = {}
 
 -- How many waiters are read at a time: growing from one, as most walks end at the first.
@@ -26,21 +27,30 @@ end
 
 -- The holders of a key that has many, and how they get there: made by spilled.lua and holders.lua.
 local spilledHolders, spill
+-- What opens and makes an index of the waiters of a key that has many, and walks by it: waiter-index.lua and local-walk.lua, of which
+-- the functions are created only when a call needs them.
+local createIndexing
+local function indexing()
+  draft.indexing = draft.indexing or createIndexing()
+  return draft.indexing
+end
 
 local function load(recordName)
   draft.name = recordName
   draft.queueName, draft.spilled, draft.leftOver = nil, nil, false
   draft.left, draft.leftIds, draft.rewritten, draft.entered, draft.notifications = {}, {}, {}, false, {}
-  draft.touched = {}
+  draft.touched, draft.places, draft.everywhere, draft.asking = {}, nil, nil, nil
+  draft.isIndexed, draft.index, draft.isCrowded, draft.isIndexDamaged, draft.hasOldIndex = false, nil, false, false, false
   local packed = redis.call('GET', draft.name)
   draft.headChanged = false
   if not packed then
     draft.head, draft.holders, draft.ended = { FORMAT_VERSION, 0, 0, false, {} }, {}, false
     return true
   end
-  local readable, head = pcall(unpackKey, packed)
+  local readable, head, isIndexed = pcall(unpackKey, packed)
   if not readable or not head then return false end
   draft.head = head
+  if isIndexed then draft.isIndexed, draft.places = true, {} end
   draft.holders, draft.ended = draft.head[HOLDERS], draft.head[ENDED]
   -- Written at once: if the clock is set back, a forgotten end must not come back.
   if draft.ended and now >= draft.ended[ENDED_UNTIL] then draft.ended, draft.headChanged = false, true end
@@ -51,9 +61,16 @@ end
 local function nameQueue()
   if draft.queueName then return end
   draft.queueName, draft.waitersName = waiterKeys(draft.name)
+  if draft.isIndexed then return indexing().open() end
   if ON_CLUSTER == 1 and draft.head[WAITERS_UNTIL] > 0 then
     refuseIfMigrating(draft.queueName, draft.waitersName)
   end
+end
+
+-- Goes on without the index. Its keys are deleted once the record says so.
+local function dropIndex()
+  if not draft.isIndexed then return end
+  draft.isIndexed, draft.index, draft.hasOldIndex, draft.headChanged = false, nil, true, true
 end
 
 -- A waiter out of its packed record. An unreadable waiter counts as gone: it must not stop the queue.
@@ -105,13 +122,22 @@ local function millisecondsUntil(horizon)
   return string.format('%.0f', math.max(1, math.ceil(horizon - now)) + spareMs)
 end
 
+local function packHead()
+  local head = draft.head
+  if not draft.isIndexed then return cmsgpack.pack(head) end
+  return cmsgpack.pack({
+    INDEXED_VERSION, head[LAST_ORDER], head[WAITERS_UNTIL], head[ENDED], head[HOLDERS],
+    head[HOLDERS_UNTIL] or 0, head[LAST_GRANT] or 0, head[TALLIES] or false, true,
+  })
+end
+
 -- Redis drops a key one ttl after its last claim has ended.
 local function storeHead()
   local horizon = math.max(draft.head[WAITERS_UNTIL], draft.ended and draft.ended[ENDED_UNTIL] or 0)
   if draft.spilled then
     draft.head[ENDED] = draft.ended
     horizon = math.max(horizon, draft.head[HOLDERS_UNTIL])
-    redis.call('SET', draft.name, cmsgpack.pack(draft.head), 'PX', millisecondsUntil(horizon))
+    redis.call('SET', draft.name, packHead(), 'PX', millisecondsUntil(horizon))
     return
   end
   for _, holder in ipairs(draft.holders) do
@@ -119,7 +145,7 @@ local function storeHead()
   end
   local plain = #draft.holders == 1 and draft.head[WAITERS_UNTIL] == 0 and not draft.ended and isPlain(draft.holders[1])
   draft.head[ENDED], draft.head[HOLDERS] = draft.ended, draft.holders
-  local packed = plain and packPlain(draft.holders[1]) or cmsgpack.pack(draft.head)
+  local packed = plain and packPlain(draft.holders[1]) or packHead()
   redis.call('SET', draft.name, packed, 'PX', millisecondsUntil(horizon))
 end
 
@@ -168,10 +194,12 @@ local function storeWaiters()
     end
   end
   inPieces('HSET', draft.waitersName, fields)
+  if draft.index then draft.index.store(draft.entered, draft.rewritten) end
   if keep then
     local rest = millisecondsUntil(draft.head[WAITERS_UNTIL])
     redis.call('PEXPIRE', draft.queueName, rest)
     redis.call('PEXPIRE', draft.waitersName, rest)
+    if draft.index then draft.index.keep() end
   end
 end
 
@@ -181,11 +209,14 @@ local function removeWaiters()
   for at, waiter in ipairs(draft.left) do ids[at] = waiter[ID] end
   inPieces('ZREM', draft.queueName, ids)
   inPieces('HDEL', draft.waitersName, ids)
+  if draft.index then draft.index.remove(draft.left, ids) end
 end
 
 -- KeyState.apply: carries out what the request decided. The writes that a full server refuses come first: if one fails,
 -- nothing of the key has changed.
 local function apply()
+  -- While a slot migrates Redis refuses a key that is new, and then nothing must have been written.
+  if ON_CLUSTER == 1 and draft.spilled and draft.spilled.makesKeys() then refuseIfMigrating(draft.name, tag() .. 'none') end
   if draft.entered or next(draft.rewritten) then
     nameQueue()
     storeWaiters()
@@ -194,11 +225,15 @@ local function apply()
   local held = draft.spilled ~= nil or #draft.holders > 0
   if draft.head[WAITERS_UNTIL] > 0 and (#draft.left > 0 or not held) then
     nameQueue()
-    if redis.call('ZCARD', draft.queueName) <= #draft.left then
+    local count = redis.call('ZCARD', draft.queueName) - #draft.left
+    if count <= 0 then
       draft.head[WAITERS_UNTIL] = 0
       draft.headChanged = true
     end
+    if count <= WALKED_AGAIN then dropIndex() end
   end
+  if draft.head[WAITERS_UNTIL] > 0 and not draft.hasOldIndex and draft.isIndexed == draft.isIndexDamaged
+    and (draft.isCrowded or draft.isIndexDamaged) then indexing().make() end
   if draft.headChanged then
     local idle = not held and draft.head[WAITERS_UNTIL] == 0
     if idle then draft.head[LAST_ORDER] = 0 end
@@ -206,4 +241,6 @@ local function apply()
   end
   if draft.spilled then draft.spilled.removeGone() elseif draft.leftOver then deleteHolderKeys() end
   if #draft.left > 0 then removeWaiters() end
+  if not draft.hasOldIndex then return end
+  for _, name in ipairs({ indexKeys(draft.name) }) do redis.pcall('DEL', name) end
 end

@@ -55,11 +55,16 @@ local function unpackPlain(packed)
   }
 end
 
--- A key as claim-record.lua describes it, in whichever form it is stored; nil if another version wrote it.
+-- A key as claim-record.lua describes it, in whichever form it is stored, and whether its waiters have an index; nil if another
+-- version wrote it.
 local function unpackKey(packed)
   local form = string.byte(packed)
   if form == PLAIN_MARK then return { FORMAT_VERSION, 0, 0, false, { unpackPlain(packed) } } end
-  if form ~= ARRAY_MARK and form ~= SPILLED_MARK then return nil end
+  if form ~= ARRAY_MARK and form ~= SPILLED_MARK and form ~= INDEXED_MARK then return nil end
   local key = cmsgpack.unpack(packed)
-  return key[VERSION] == (form == ARRAY_MARK and FORMAT_VERSION or SPILLED_VERSION) and key or nil
+  if form ~= INDEXED_MARK then return key[VERSION] == (form == ARRAY_MARK and FORMAT_VERSION or SPILLED_VERSION) and key or nil end
+  if key[VERSION] ~= INDEXED_VERSION then return nil end
+  -- In the form that it has without the index.
+  local parts = key[TALLIES] and TALLIES or HOLDERS
+  return { key[TALLIES] and SPILLED_VERSION or FORMAT_VERSION, unpack(key, LAST_ORDER, parts) }, true
 end

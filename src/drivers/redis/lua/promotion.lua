@@ -1,8 +1,9 @@
 -- Which waiters are granted, and which holders are evicted: the copy in Lua of core/rule/promotion.ts, name by name. Needs
 -- draft.lua and what that needs.
 
--- The fields of Walk are in `draft`: the waiters passed that must go on waiting (blocked, nil if there is none), and whether
--- a granted conversion has left a place for them (onceMore).
+-- The fields of Walk are in `draft`: the waiters passed that must go on waiting (blocked, nil if there is none), whether a
+-- granted conversion has left a place for them (onceMore), and whether a waiter that was not visited holds up a claim
+-- (isHeldUpUnseen, for a walk that does not visit all).
 
 -- An exclusive holder of the whole key is the only holder, so looking at the first is enough.
 local function heldAlone()
@@ -41,16 +42,13 @@ local function grant(waiter)
   notify(granted, heldLine(granted))
 end
 
--- Whether a claim takes from others' places: it is exclusive, or shares by a limit.
-local function isFirm(claim)
-  return not claim[SHARED] or claim[LIMIT] ~= false
-end
-
 -- Adds a waiter to those that must go on waiting. Of a range, only the union is kept: to compare each waiter with each would
 -- take the square of their number. Of the whole key, only claims that are not firm: behind others the walk ends.
 local function block(waiter)
-  local blocked = draft.blocked or { all = newCover(), firm = newCover(), whole = false }
+  local blocked = draft.blocked or { all = newCover(), firm = newCover(), whole = false, count = 0 }
   draft.blocked = blocked
+  blocked.count = blocked.count + 1
+  if blocked.count > WALKED_MAX then draft.isCrowded = true end
   if not waiter[RANGE_START] then
     blocked.whole = true
     return
@@ -62,11 +60,12 @@ end
 -- standsInTheWay for any waiter that must go on waiting.
 local function isHeldUp(waiter)
   local blocked, firm = draft.blocked, isFirm(waiter)
-  if not blocked then return false end
-  if firm and blocked.whole then return true end
-  local cover = firm and blocked.all or blocked.firm
-  if not waiter[RANGE_START] then return cover.starts[1] ~= nil end
-  return isCovered(cover, waiter)
+  if blocked then
+    if firm and blocked.whole then return true end
+    local cover = firm and blocked.all or blocked.firm
+    if cover.starts[1] and (not waiter[RANGE_START] or isCovered(cover, waiter)) then return true end
+  end
+  return draft.isHeldUpUnseen ~= nil and draft.isHeldUpUnseen(waiter)
 end
 
 local function judgeWaiter(waiter)
@@ -103,6 +102,9 @@ end
 
 local function walk()
   if heldAlone() then return end
+  -- Opens the index, if there is one that can be used.
+  if draft.isIndexed then nameQueue() end
+  if draft.isIndexed then return indexing().walk() end
   local asking = draft.subject and draft.subject[ID]
   local newcomer = draft.subject and draft.subject[FENCE] == 0 and draft.subject
   for stored in waiters() do
@@ -118,7 +120,7 @@ end
 -- Walks the queue, the asking claim in its place, and grants what conflicts with no holder and nobody ahead.
 local function promote()
   repeat
-    draft.onceMore, draft.blocked = false, nil
+    draft.onceMore, draft.blocked, draft.isHeldUpUnseen = false, nil, nil
     walk()
   until not draft.onceMore
 end

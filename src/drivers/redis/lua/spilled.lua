@@ -304,7 +304,8 @@ spilledHolders = function()
     draft.head = { FORMAT_VERSION, head[LAST_ORDER], head[WAITERS_UNTIL], head[ENDED], {} }
     draft.spilled, draft.holders = nil, records
     -- Holders may be missing anywhere.
-    draft.leftOver, draft.headChanged, draft.touched = true, true, true
+    draft.leftOver, draft.headChanged = true, true
+    draft.touched, draft.everywhere = true, -1
     if #records > PACKED_MAX then spill() end
   end
 
@@ -345,8 +346,6 @@ spilledHolders = function()
         end
       end
     end
-    -- The key of ranges would be new: while the slot migrates Redis refuses it, and then nothing must have been written.
-    if ON_CLUSTER == 1 and members[1] and storedRanges == 0 and areStored then refuseIfMigrating(hash, ranges) end
     inPieces('HSET', hash, records)
     inPieces('ZADD', ends, endScores)
     inPieces('ZADD', starts, startScores)
@@ -358,6 +357,16 @@ spilledHolders = function()
       for _, name in ipairs({ hash, ends, starts, grants }) do redis.call('PEXPIRE', name, rest) end
       if storedRanges > 0 or members[1] then redis.call('PEXPIRE', ranges, rest) end
     end
+  end
+
+  -- Whether that makes keys that are new.
+  local function makesKeys()
+    if count <= (draft.leftOver and PACKED_MAX or PACKED_AGAIN) then return false end
+    if draft.leftOver then return true end
+    for _, holder in pairs(joined) do
+      if holder[RANGE_START] and storedRanges == 0 then return true end
+    end
+    return false
   end
 
   -- Writes what changed, or packs the holders into the key's record again, if they are few.
@@ -384,6 +393,6 @@ spilledHolders = function()
   return {
     byId = byId, inOrderOfGrants = inOrderOfGrants, due = due, roomFor = roomFor, inTheWay = inTheWay, firstEnd = firstEnd,
     join = join, remove = remove, replace = replace, mend = mend, packOrStore = packOrStore, removeGone = removeGone,
-    heldAlone = function() return tallies.wX ~= nil end,
+    makesKeys = makesKeys, heldAlone = function() return tallies.wX ~= nil end, readers = function() return tallies.wS or 0 end,
   }
 end
