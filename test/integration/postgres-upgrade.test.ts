@@ -1,5 +1,6 @@
 import { Client } from 'pg'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
+import type { Claim } from '../../src/core/contract/driver.ts'
 import { postgres, postgresSchema } from '../../src/drivers/postgres/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
@@ -10,7 +11,7 @@ import { PostgresServer, freshSchema } from '../support/postgres-server.ts'
 const server = await PostgresServer.start()
 afterAll(() => server.destroy())
 
-/** Makes a schema what an earlier revision left: types with fewer columns, functions of them, unique indexes, another table. */
+/** Makes a schema what an earlier revision left: types and tables with fewer columns, functions of them, other indexes, another table. */
 async function makeEarlier(schema: string): Promise<void> {
   await server.sql(`
     drop type ${schema}.request cascade;
@@ -24,6 +25,12 @@ async function makeEarlier(schema: string): Promise<void> {
     drop index ${schema}.claims_held, ${schema}.claims_waiting;
     create unique index claims_held on ${schema}.claims (key, fence) where held;
     create unique index claims_waiting on ${schema}.claims (key, band, arrival) where not held;
+    drop index ${schema}.claims_waiting_shape, ${schema}.claims_waiting_whole, ${schema}.claims_waiting_due;
+    create index claims_waiting_kind on ${schema}.claims
+      ((key || '') collate "C", ${schema}.kind_of(exclusive, range_start, range_end), coalesce(range_start, share_limit))
+      where not held and (range_start is not null or not exclusive);
+    alter table ${schema}.claims drop column due_at;
+    alter table ${schema}.keys drop column over_first, drop column waiters_seen_at;
     drop table ${schema}.kept_since;
     create table ${schema}.since (one boolean primary key default true check (one), at timestamptz not null default now());
     update ${schema}.format set functions = 3`)
@@ -52,6 +59,38 @@ test('a schema of an earlier revision is brought up to date when it is opened, a
   expect(await release(before, held)).toEqual({ state: 'absent', reason: 'released' })
   expect(await renew(before, waiting)).toMatchObject({ state: 'held' })
   expect(await after.dataAgeMs?.()).toBeLessThan(60_000)
+})
+
+test('waiters on ranges that an earlier revision has stored are granted and dropped as if they were new', async () => {
+  const schema = freshSchema('upgrade')
+  const before = await opened(postgres(server.url, { schema, listen: false }))
+  const on = (start: number, ttlMs = 60_000): Claim => claimOf('a', { range: { start, end: start + 10 }, ttlMs })
+  const [first, second, third] = [on(0), on(10), on(20)]
+  const dead = Array.from({ length: 5 }, () => on(0, 50))
+  const [forFirst, forSecond, forThird] = [on(0), on(10), on(20)]
+  await before.send(
+    [first, second, third, ...dead, forFirst, forSecond, forThird].map((each) => ({
+      op: 'claim' as const,
+      claim: each,
+    })),
+  )
+  await makeEarlier(schema)
+  const after = await opened(postgres(server.url, { schema, listen: false }))
+  const statesOf = async (): Promise<Map<string, string>> =>
+    new Map((await after.list({ key: 'a' })).keys[0]?.claims.map(({ id, state }) => [id, state]))
+  await eventually(async () => {
+    expect(await renew(after, forThird)).toMatchObject({ state: 'waiting' })
+    return (await statesOf()).size === 6
+  }, 'the end of the dead waiters')
+  await release(after, first)
+  await release(before, second)
+  const states = await statesOf()
+  expect([third, forFirst, forSecond, forThird].map(({ id }) => states.get(id))).toEqual([
+    'held',
+    'held',
+    'held',
+    'waiting',
+  ])
 })
 
 test('many who open a schema of an earlier revision at once, and one who is at work meanwhile, all get what they ask for', async () => {

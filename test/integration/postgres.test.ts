@@ -15,6 +15,9 @@ afterAll(async () => {
 const direct = postgresHarness(server)
 conformance('postgres', direct)
 modelTest('postgres', direct, { timeLimitMs: 60_000 })
+// As with thousands of waiters: each walk looks for those that may move.
+const seeking = postgresHarness(server, {}, undefined, 0)
+modelTest('postgres with long queues', seeking, { timeLimitMs: 60_000, seed: 2 })
 
 conformance(
   'postgres by postgres.js',

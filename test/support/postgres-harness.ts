@@ -10,17 +10,21 @@ export interface Handed {
   close?(): Promise<unknown>
 }
 
-/** A schema of its own for each bench, whose clock only the bench moves. Schemas are used again: making one takes long. */
+/**
+ * A schema of its own for each bench, whose clock only the bench moves. Schemas are used again: making one takes long. `few`:
+ * how many waiters a walk visits without looking for those that may move.
+ */
 export function postgresHarness(
   server: PostgresServer,
   options: PostgresOptions = {},
   hand: () => Handed = () => ({ source: server.url }),
+  few?: number,
 ): Harness {
   const emptySchemas: string[] = []
 
   return {
     async open() {
-      const schema = emptySchemas.pop() ?? (await newSchema(server))
+      const schema = emptySchemas.pop() ?? (await newSchema(server, few))
       const closings: (() => Promise<unknown>)[] = []
       return {
         async driver(): Promise<LockDriver> {
@@ -51,7 +55,7 @@ export function postgresHarness(
   }
 }
 
-async function newSchema(server: PostgresServer): Promise<string> {
+async function newSchema(server: PostgresServer, few: number | undefined): Promise<string> {
   const schema = freshSchema('bench')
   const maker = postgres(server.url, { schema, listen: false })
   await maker.open()
@@ -59,6 +63,7 @@ async function newSchema(server: PostgresServer): Promise<string> {
   await server.sql(`
     create table ${schema}.hands as select date_trunc('milliseconds', now()) as time;
     create or replace function ${schema}.clock() returns timestamptz language sql volatile as
-      'select time from ${schema}.hands'`)
+      'select time from ${schema}.hands';
+    ${few === undefined ? '' : `create or replace function ${schema}.few_waiters() returns integer language sql immutable as 'select ${few}'`}`)
   return schema
 }

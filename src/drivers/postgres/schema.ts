@@ -10,6 +10,7 @@ import contendedSql from './functions/contended.sql.generated.ts'
 import copySql from './functions/copy.sql.generated.ts'
 import draftSql from './functions/draft.sql.generated.ts'
 import listingSql from './functions/listing.sql.generated.ts'
+import localWalkSql from './functions/local-walk.sql.generated.ts'
 import promotionSql from './functions/promotion.sql.generated.ts'
 import sendSql from './functions/send.sql.generated.ts'
 import typesSql from './functions/types.sql.generated.ts'
@@ -33,7 +34,7 @@ export interface SchemaOptions {
 
 /** The format of the tables and the revision of the functions that this version makes. */
 const tablesFormat = 2
-const functionsRevision = 9
+const functionsRevision = 10
 /** The revision of what advisory locks need. */
 const advisoryRevision = 2
 
@@ -45,6 +46,7 @@ const functionsSql = [
   claimRecordSql,
   draftSql,
   promotionSql,
+  localWalkSql,
   admissionSql,
   contendedSql,
   sendSql,

@@ -38,11 +38,16 @@ create @table@ if not exists leasehold.keys (
   -- Before this time no holder in `claims` is over, its grace included; null: not known.
   over_from      bigint,
   -- The latest time at which a holder in `claims` was written: only if the clock is behind it can a lease be stretched.
-  seen_at        bigint
+  seen_at        bigint,
+  -- The holder in `claims` that was over at `over_from` when it was last looked at; null: not known.
+  over_first     text,
+  -- As `seen_at`, of the waiters in `claims` that do not want the whole key exclusively; null: not known.
+  waiters_seen_at bigint
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- Columns that an earlier revision lacks.
-alter table leasehold.keys add column if not exists over_from bigint, add column if not exists seen_at bigint;
+alter table leasehold.keys add column if not exists over_from bigint, add column if not exists seen_at bigint,
+  add column if not exists over_first text, add column if not exists waiters_seen_at bigint;
 
 -- One row: which copy of the data this is, and since when. Always unlogged: whatever may lose answered claims (a crash, a
 -- promotion, the restore of a base backup) then empties it.
@@ -93,9 +98,15 @@ create @table@ if not exists leasehold.claims (
   max_hold_ms    bigint,
   -- JSON, of which only the id matters here.
   runner         text    not null,
+  -- Before this time the lease of a waiter is not over; null: not known. Mostly behind `expires_at`, since a renewal that
+  -- changes an indexed column costs several times as much.
+  due_at         bigint,
   -- In this order, so that no search for the claims of a key uses this index.
   primary key (id, key)
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+-- A column that an earlier revision lacks.
+alter table leasehold.claims add column if not exists due_at bigint;
 
 -- Two indexes, so that whatever the planner believes of the table, holders are found without the waiters, and the first
 -- waiter without the rest. Not unique, as they once were: two shared holders may be lifted to one fence.
@@ -118,10 +129,21 @@ language sql immutable as $$
        + case when exclusive then 0 else 100 end
 $$;
 
--- Claims by kind, and within it by start or, of a whole key, by limit. Not by `key` but by a text made of it, so that the
--- planner can confuse neither with the two indexes above. Waiters that hold up everybody are never searched for.
+-- Claims by kind, and within it by start or, of a whole key, by limit; waiters of one kind and range by rank. Not by `key` but
+-- by a text made of it, so that the planner can confuse neither with the two indexes above. Waiters that want the whole key
+-- exclusively are never searched for by kind.
 create index if not exists claims_held_kind on leasehold.claims
   ((key || '') collate "C", leasehold.kind_of(exclusive, range_start, range_end), coalesce(range_start, share_limit)) where held;
-create index if not exists claims_waiting_kind on leasehold.claims
-  ((key || '') collate "C", leasehold.kind_of(exclusive, range_start, range_end), coalesce(range_start, share_limit))
+drop index if exists leasehold.claims_waiting_kind;
+create index if not exists claims_waiting_shape on leasehold.claims
+  ((key || '') collate "C", leasehold.kind_of(exclusive, range_start, range_end), coalesce(range_start, share_limit),
+   range_end, band, arrival)
   where not held and (range_start is not null or not exclusive);
+
+-- The waiters that hold up everybody, by rank, and the others by the time from which their lease may be over. By another text
+-- made of `key`, for the same reason.
+create index if not exists claims_waiting_whole on leasehold.claims (('' || key) collate "C", band, arrival)
+  where not held and range_start is null and (exclusive or share_limit is not null);
+create index if not exists claims_waiting_due on leasehold.claims (('' || key) collate "C", coalesce(due_at, 0))
+  where not held and (range_start is not null or not exclusive);
+update leasehold.claims set due_at = expires_at where due_at is null and not held;

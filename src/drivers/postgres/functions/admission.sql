@@ -50,7 +50,9 @@ begin
   c.renewal_count := 0;
   c.expires_at := draft.now_ms + c.ttl_ms;
   c.stale_ms := coalesce(c.stale_ms, c.ttl_ms);
+  c.due_at := c.expires_at;
   insert into leasehold.claims select c.*;
+  if c.waits then draft := leasehold.note_waiter(draft, c); end if;
   draft := leasehold.apply_evict_rule(draft, c);
   -- A conversion that fits beside the other holders is granted at once: its owner ranks before every waiter already.
   if draft.taken or (c.replaces is not null and leasehold.room_for(c) = 'room') then
@@ -109,7 +111,10 @@ begin
          last_heartbeat = c.last_heartbeat, renewal_count = c.renewal_count, expires_at = c.expires_at
    where key = c.key and id = c.id;
   -- A shorter ttl may end it sooner. What is not known stays so.
-  if c.expires_at + c.grace_ms < draft.over_from then draft.over_from := c.expires_at + c.grace_ms; end if;
+  if c.expires_at + c.grace_ms < draft.over_from then
+    draft.over_from := c.expires_at + c.grace_ms;
+    draft.over_first := c.id;
+  end if;
   draft.seen_at := greatest(draft.seen_at, draft.now_ms);
   draft.status := leasehold.claim_status_of(draft, c);
   return draft;
@@ -139,12 +144,16 @@ begin
   c.renewal_count := c.renewal_count + 1;
   c.expires_at := draft.now_ms + for_ms;
   c.channel := draft.channel;
+  -- Moved in time, and not at every renewal.
+  if c.due_at > c.expires_at or c.due_at - draft.now_ms < for_ms / 2 then c.due_at := c.expires_at; end if;
   update leasehold.claims
      set channel = c.channel, ttl_ms = c.ttl_ms, detached = c.detached, last_heartbeat = c.last_heartbeat,
-         renewal_count = c.renewal_count, expires_at = c.expires_at
+         renewal_count = c.renewal_count, expires_at = c.expires_at, due_at = c.due_at
    where key = c.key and id = c.id;
+  draft := leasehold.note_waiter(draft, c);
   if c.replaces is not null and not leasehold.holds(draft, c.replaces) then
     delete from leasehold.claims where key = c.key and id = c.id;
+    draft := leasehold.touch(draft, c, leasehold.place_of(c.band, c.arrival));
     draft.drop_reason := 'expired';
   else
     draft := leasehold.apply_evict_rule(draft, c);
@@ -163,6 +172,7 @@ begin
   c := draft.subject;
   if c.id is null then return leasehold.answer_absent(draft); end if;
   delete from leasehold.claims where key = c.key and id = c.id;
+  draft := leasehold.touch(draft, c, case when c.held then -1 else leasehold.place_of(c.band, c.arrival) end);
   draft := leasehold.promote(draft);
   draft.status := leasehold.absent_status(case when draft.now_ms >= c.expires_at then leasehold.how_ended(c) else 'released' end);
   return draft;
@@ -257,7 +267,9 @@ begin
   if k.id is null then
     draft.over_from := k.over_from;
     draft.seen_at := k.seen_at;
+    draft.over_first := k.over_first;
   end if;
+  draft.waiters_seen_at := k.waiters_seen_at;
   if request.op = 'renew' then
     draft := leasehold.renew_holder(draft, request.ttl_ms, request.fence, request.detached);
   end if;
@@ -280,10 +292,12 @@ begin
            or exists (select from leasehold.claims c where c.key = request.key and not c.held);
   if k.id is not null or occupied <> k.crowded or draft.last_fence <> k.last_fence
      or draft.ended is distinct from k.ended or draft.over_from is distinct from k.over_from
-     or draft.seen_at is distinct from k.seen_at or not leasehold.sees_all() then
+     or draft.seen_at is distinct from k.seen_at or draft.over_first is distinct from k.over_first
+     or draft.waiters_seen_at is distinct from k.waiters_seen_at or not leasehold.sees_all() then
     update leasehold.keys f
        set last_fence = draft.last_fence, ended = draft.ended, crowded = occupied, id = null, channel = null,
-           entered_at = null, runner = null, claim = null, over_from = draft.over_from, seen_at = draft.seen_at
+           entered_at = null, runner = null, claim = null, over_from = draft.over_from, seen_at = draft.seen_at,
+           over_first = draft.over_first, waiters_seen_at = draft.waiters_seen_at
      where f.key = request.key;
   end if;
 end

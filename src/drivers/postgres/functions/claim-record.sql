@@ -1,6 +1,11 @@
 -- A claim as PostgreSQL keeps it: the copy in SQL of core/rule/claim-record.ts. `compareRank` is the order (band, arrival);
 -- `judge` is written out in `settle_holders`, `find` (draft.sql) and `promote` (promotion.sql).
 
+-- The place of a claim in the queue as one number, which orders as (band, arrival) does: the band times ARRIVALS, and the arrival.
+create or replace function leasehold.place_of(band integer, arrival bigint) returns bigint language sql immutable as $$
+  select band * 1125899906842624 + arrival
+$$;
+
 -- What a claim asks for, as a row of `claims`: the ordinary, overwritten by what `claim` has beyond that.
 create or replace function leasehold.asked_for(claim json) returns leasehold.claims language plpgsql stable as $$
 declare

@@ -26,7 +26,7 @@ begin
 end
 $$;
 
--- The same for the waiters that do not hold up everybody.
+-- The same for the waiters, without those that want the whole key exclusively.
 create or replace function leasehold.waiting_kinds(of_key text) returns integer[] language plpgsql stable as $$
 declare
   kinds integer[] := '{}';

@@ -58,7 +58,7 @@ declare
   ahead bigint;
 begin
   select k.crowded, k.expires_at + coalesce((k.claim ->> 'grace_ms')::bigint, 0),
-         -- As claim_status_of counts, up to a thousand.
+         -- As answer_waiter counts, up to a thousand.
          (select count(*) from (
             select from leasehold.claims w
              where w.key = of_key and not w.held and w.band <= 5000 /* PLAIN_BAND */ limit 1000) first_waiters)

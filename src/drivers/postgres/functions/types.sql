@@ -9,6 +9,7 @@
 -- Several files, in the order of schema.ts. Numbers that mean something have these names in the comments beside them:
 --   FENCE_MAX   9007199254740991, 2^53 - 1: the highest fence, see nextFence in core/rule/fence.ts.
 --   PLAIN_BAND  5000: the band of a claim that is no conversion and has priority 0, see `claim_place`.
+--   ARRIVALS    1125899906842624, 2^50: more than there will be, see `place_of`.
 
 -- The database's clock. Read after the keys are locked, so that time never runs backwards between two batches.
 create or replace function leasehold.clock() returns timestamptz language sql volatile as
@@ -22,6 +23,7 @@ create or replace function leasehold.sees_all() returns boolean language sql sta
 -- Made anew, as an earlier revision has other columns. The functions that use the types go with them, and are made below.
 drop type if exists leasehold.step cascade;
 drop type if exists leasehold.draft cascade;
+drop type if exists leasehold.touched cascade;
 drop type if exists leasehold.request cascade;
 
 create type leasehold.request as (
@@ -47,6 +49,14 @@ create type leasehold.request as (
   beside      boolean
 );
 
+-- A range that a claim has left or been granted.
+create type leasehold.touched as (
+  range_start bigint,
+  range_end   bigint,
+  -- Only waiters behind this place can move because of it.
+  behind      bigint
+);
+
 -- The fields of KeyDraft in core/rule/draft.ts that do not stand in rows of `claims`.
 create type leasehold.draft as (
   key           text,
@@ -61,6 +71,12 @@ create type leasehold.draft as (
   -- As in `keys`.
   over_from     bigint,
   seen_at       bigint,
+  over_first    text,
+  waiters_seen_at bigint,
+  -- Where something has changed: only there can a waiter be granted that could not be before.
+  touched       leasehold.touched[],
+  -- All waiters behind this place may move; null: none, but for those that overlap what was touched.
+  touched_from  bigint,
   -- The asking claim, once `find` has looked for it.
   subject       leasehold.claims,
   -- Why the asking claim is gone, if this request found or made it so.
