@@ -34,6 +34,8 @@ export class ConnectionLimits {
   readonly #patience: Buckets
   /** By network, and there by address and port: TLS has another socket for the same connection. */
   readonly #byNetwork = new Map<string, Map<string, Peer>>()
+  /** Those of which `know` was told, as their calls have them. */
+  readonly #known = new WeakSet<Socket>()
   readonly #calls = new WeakMap<Socket, HoldingConnection>()
 
   constructor({ limits, proxies, drops, environment }: ConnectionLimitsOptions) {
@@ -67,6 +69,8 @@ export class ConnectionLimits {
 
   /** A call on the connection was let in: the connection is not cut off for what others of its address do. */
   know(socket: Socket): void {
+    if (this.#known.has(socket)) return
+    this.#known.add(socket)
     const peer = this.#byNetwork.get(networkOf(socket.remoteAddress ?? ''))?.get(peerOf(socket))
     if (peer !== undefined) peer.isKnown = true
   }
