@@ -84,6 +84,22 @@ describe('a connection', () => {
     expect(received.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 404'])
   })
 
+  test('that is closed leaves nothing of the calls in a row whose turn to be answered had not come', async () => {
+    const handle = () => text('x'.repeat(7_000_000))
+    const route: Route = { method: 'GET', path: '/long', right: 'read', summary: 'A test.', handle }
+    const { url } = await startServer({ routes: [route] })
+    const before = await metric(url, 'leasehold_server_held_bytes')
+    for (let connections = 0; connections < 3; connections += 1) {
+      const socket = open(url, getOf('/long') + getOf('/v1/store').repeat(5))
+      // The answers to all of them are ready, and wait behind the first.
+      const isHeld = async (): Promise<boolean> => (await metric(url, 'leasehold_server_held_bytes')) > 7_000_000
+      await eventually(isHeld, 'answers that are held')
+      socket.destroy()
+      const isFree = async (): Promise<boolean> => (await metric(url, 'leasehold_server_held_bytes')) <= before
+      await eventually(isFree, 'nothing is held')
+    }
+  })
+
   test('is closed after an answer that asks for no token, and after a failed sign-in', async () => {
     const { url } = await startServer({ tokens })
     for (const path of ['/openapi.json', '/livez', '/nothing', '/v1/store']) {
