@@ -29,10 +29,11 @@ export class PipelinedCalls {
     const outcomes: Outcome[] = []
     while (outcomes.length < calls.length) {
       const left = calls.slice(outcomes.length)
+      const [first] = left
       const answered = await this.#connection(left)
       outcomes.push(...answered)
       // The first of them had the connection for itself.
-      if (answered.length === 0) outcomes.push({ call: left[0] as FuzzedCall, answer: '', tookMs: 0 })
+      if (answered.length === 0 && first !== undefined) outcomes.push({ call: first, answer: '', tookMs: 0 })
     }
     return outcomes
   }
