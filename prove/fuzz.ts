@@ -1,14 +1,14 @@
 /**
  * Random inputs for a real `leasehold serve`, from a seed: `npm run prove -- fuzz [INPUTS] [SEED]`. Half of them are bytes on raw sockets,
- * made of calls that are cut, repeated and changed; the others are JSON and URLs whose parts are changed. No answer may be a 5xx, tell of a
+ * made of calls that are cut, repeated and changed; the others are calls in rows, with JSON and URLs whose parts are changed. No answer may be a 5xx, tell of a
  * failing store or take longer than 2 s, and the server may neither end nor grow.
  */
-import { Agent, request as sendRequest } from 'node:http'
 import { connect as connectSocket } from 'node:net'
 import { report } from '../bench/report.ts'
 import { AbusedServer } from '../test/support/abused-server.ts'
 import { tokenOf } from '../test/support/tokens.ts'
 import { FuzzedInputs } from './support/fuzzed-inputs.ts'
+import { PipelinedCalls } from './support/pipelined-calls.ts'
 
 const [inputs = '200000', seed = '1'] = process.argv.slice(2)
 if (!(Number(inputs) > 0) || !Number.isInteger(Number(seed))) {
@@ -16,7 +16,13 @@ if (!(Number(inputs) > 0) || !Number.isInteger(Number(seed))) {
   process.exit(2)
 }
 
-const atOnce = 48
+/** Connections at once for bytes: most of them wait for an answer that does not come. */
+const rawAtOnce = 64
+const rowsAtOnce = 6
+/** Calls of a row: as many as a server takes on one connection, or fewer. */
+const rowLength = 12
+/** How long bytes without an answer may be the beginning of something. */
+const silenceMs = 10
 const hangMs = 2000
 /** The server is busy with others, too: an answer that began in time may need this long on a loaded machine. */
 const giveUpMs = 10_000
@@ -33,27 +39,42 @@ let slowestMs = 0
 const server = await AbusedServer.start(heapMb, ['--limits', limits])
 const startedAt = performance.now()
 try {
-  const generator = new FuzzedInputs(Number(seed), tokenOf('hostile'))
-  const agent = new Agent({ keepAlive: true, maxSockets: atOnce })
-  const worker = async (): Promise<void> => {
-    while (made < Number(inputs) && server.isRunning) {
-      made += 1
-      if (made % 50_000 === 0) console.log(`${made} inputs, ${Math.round(server.rssMb)} MB`)
+  const half = Math.ceil(Number(inputs) / 2)
+  const rows = new PipelinedCalls(server.url, tokenOf('hostile'), giveUpMs)
+  // Each kind has its own generator, so that its inputs do not depend on which answer comes first.
+  const forBytes = new FuzzedInputs(Number(seed), tokenOf('hostile'))
+  const forCalls = new FuzzedInputs(Number(seed) + 1_000_000, tokenOf('hostile'))
+  let rawMade = 0
+  let callsMade = 0
+  const count = (): void => {
+    made += 1
+    if (made % 50_000 === 0) console.log(`${made} inputs, ${Math.round(server.rssMb)} MB`)
+  }
+  const sendBytes = async (): Promise<void> => {
+    while (rawMade < half && server.isRunning) {
+      rawMade += 1
+      const input = forBytes.bytes()
       const sentAt = performance.now()
-      const isRaw = made % 2 === 0
-      const input = isRaw ? generator.bytes() : generator.call()
-      const answer = typeof input === 'string' ? await raw(input) : await call(agent, input)
-      const tookMs = performance.now() - sentAt
-      slowestMs = Math.max(slowestMs, tookMs)
-      if (tookMs > hangMs) hangs += 1
-      note(answer, input)
+      note('raw', { answer: await raw(input), input, tookMs: performance.now() - sentAt })
+      count()
     }
   }
-  await Promise.all(Array.from({ length: atOnce }, worker))
-  agent.destroy()
+  const sendCalls = async (): Promise<void> => {
+    while (callsMade < Number(inputs) - half && server.isRunning) {
+      const length = Math.min(rowLength, Number(inputs) - half - callsMade)
+      callsMade += length
+      const outcomes = await rows.row(Array.from({ length }, () => forCalls.call()))
+      for (const { call, answer, tookMs } of outcomes) {
+        note('call', { answer, input: call, tookMs })
+        count()
+      }
+    }
+  }
+  await Promise.all([...Array.from({ length: rawAtOnce }, sendBytes), ...Array.from({ length: rowsAtOnce }, sendCalls)])
 } finally {
   const isRunning = server.isRunning
   const peakMb = Math.round(server.rssPeakMb)
+  if (!isRunning) console.log(`The server ended: ${server.log.slice(-3000)}`)
   await server.stop()
   for (const fault of faults.slice(0, 10)) console.log(fault)
   report({
@@ -61,6 +82,7 @@ try {
     figures: {
       inputs: made,
       seconds: Math.round((performance.now() - startedAt) / 1000),
+      inputsPerSecond: Math.round((made * 1000) / (performance.now() - startedAt)),
       slowestMs: Math.round(slowestMs),
       ...Object.fromEntries(
         [...statuses]
@@ -77,9 +99,18 @@ try {
   })
 }
 
-function note(answer: string, input: unknown): void {
+interface Sent {
+  readonly answer: string
+  readonly input: unknown
+  readonly tookMs: number
+}
+
+function note(kind: 'raw' | 'call', { answer, input, tookMs }: Sent): void {
+  slowestMs = Math.max(slowestMs, tookMs)
+  if (tookMs > hangMs) hangs += 1
   const [, status = 'closed'] = /^HTTP\/1\.1 (\d+)/.exec(answer) ?? []
-  statuses.set(status, (statuses.get(status) ?? 0) + 1)
+  const name = `${kind} ${status}`
+  statuses.set(name, (statuses.get(name) ?? 0) + 1)
   if (status < '500' || status === 'closed') {
     if (!/"reason":"(?:store|server)"/.test(answer)) return
   }
@@ -91,7 +122,7 @@ function raw(bytes: string): Promise<string> {
   return new Promise((resolve) => {
     const socket = connectSocket(Number(new URL(server.url).port), '127.0.0.1')
     let answer = ''
-    const end = setTimeout(() => socket.end(), 50)
+    const end = setTimeout(() => socket.end(), silenceMs)
     const giveUp = setTimeout(() => socket.destroy(), giveUpMs)
     socket.on('error', () => {})
     socket.on('data', (piece) => {
@@ -104,24 +135,5 @@ function raw(bytes: string): Promise<string> {
       resolve(answer)
     })
     socket.write(Buffer.from(bytes, 'latin1'))
-  })
-}
-
-function call(agent: Agent, { method, path, body }: ReturnType<FuzzedInputs['call']>): Promise<string> {
-  return new Promise((resolve) => {
-    const headers = {
-      authorization: `Bearer ${tokenOf('hostile')}`,
-      ...(body !== undefined && { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) }),
-    }
-    const sent = sendRequest(server.url + path, { agent, method, headers }, (response) => {
-      let text = `HTTP/1.1 ${response.statusCode}\n`
-      response.setEncoding('utf8').on('data', (piece: string) => {
-        if (text.length < 5000) text += piece
-      })
-      response.once('close', () => resolve(text))
-    })
-    sent.setTimeout(giveUpMs, () => sent.destroy())
-    sent.once('error', () => resolve(''))
-    sent.end(body)
   })
 }

@@ -3,7 +3,7 @@ import { seededRandom } from '../../src/testing/random.ts'
 
 /** A call of HTTP whose form is right. */
 export interface FuzzedCall {
-  readonly method: 'GET' | 'POST'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly path: string
   readonly body: string | undefined
 }
@@ -55,6 +55,25 @@ const paths: readonly string[] = [
   '/v1/cycles',
   '/v1/evictions',
 ]
+/** One lock a call. */
+const lockPaths: readonly string[] = [
+  '/v1/locks/hostile/a',
+  '/v1/locks/hostile/a%2Fb/renew',
+  '/v1/locks/hostile/%00',
+  '/v1/locks/victim/a',
+  '/v1/locks//a',
+]
+/** None that lets a call wait for long. */
+const lockQueries: readonly string[] = [
+  '',
+  '?ttl=1s',
+  '?wait=20ms',
+  '?ttl=30',
+  '?mode=shared&limit=2',
+  '?limit=0',
+  '?wait=2h',
+  '?priority=x',
+]
 const queryNames: readonly string[] = [
   'key',
   'prefix',
@@ -89,12 +108,22 @@ export class FuzzedInputs {
   /** A call with JSON or a query whose parts are changed. */
   call(): FuzzedCall {
     if (this.#below(4) === 0) return { method: 'GET', path: this.#path(), body: undefined }
+    if (this.#below(5) === 0) return this.#lockCall()
     const body = this.#body()
     const path = this.#below(10) === 0 ? '/v1/evictions' : '/v1/requests'
     return { method: 'POST', path, body: this.#below(5) === 0 ? this.#changed(body) : body }
   }
 
+  #lockCall(): FuzzedCall {
+    const path = this.#pick(lockPaths) + this.#pick(lockQueries)
+    const metadata = this.#mutated({ metadata: { job: 'nightly', list: [1, { deep: true }] } })
+    const body = this.#below(2) === 0 ? undefined : (JSON.stringify(metadata) ?? 'null')
+    return { method: this.#pick(['PUT', 'PUT', 'POST', 'DELETE', 'GET']), path, body }
+  }
+
   #rawCall(): string {
+    // Half of them are right until their text is changed, so that they get past the parser.
+    if (this.#below(2) === 0) return this.#plainCall()
     const body = this.#below(2) === 0 ? this.#body() : ''
     const method = this.#pick(['GET', 'POST', 'HEAD', 'PUT', 'OPTIONS', 'CONNECT', 'TRACE', 'get', 'G\0T', ''])
     const version = this.#pick(['HTTP/1.1', 'HTTP/1.1', 'HTTP/1.1', 'HTTP/1.0', 'HTTP/2.0', 'HTTP/9', ''])
@@ -119,6 +148,17 @@ export class FuzzedInputs {
     const lineEnd = this.#below(20) === 0 ? '\n' : '\r\n'
     const chunked = this.#below(4) === 0 ? `${body.length.toString(16)}\r\n${body}\r\n0\r\n\r\n` : body
     return `${method} ${this.#path()} ${version}${lineEnd}${heads.join(lineEnd)}${lineEnd}${lineEnd}${chunked}`
+  }
+
+  #plainCall(): string {
+    const { method, path, body = '' } = this.call()
+    const heads = [
+      'host: localhost',
+      `authorization: Bearer ${this.#token}`,
+      `leasehold-id: ${this.#pick(['a'.repeat(22), 'b'.repeat(128), 'short'])}`,
+      ...(body === '' ? [] : ['content-type: application/json', `content-length: ${Buffer.byteLength(body)}`]),
+    ]
+    return `${method} ${path} HTTP/1.1\r\n${heads.join('\r\n')}\r\n\r\n${Buffer.from(body).toString('latin1')}`
   }
 
   #path(): string {

@@ -285,7 +285,11 @@ class OpenServer implements LeaseholdServer {
     const authenticator = isOpenToAll ? undefined : new Authenticator(book, verifier, environment)
     const withRenewals = options.audit?.renewals === true
     const audit = log && new ClaimAudit(log, { withRenewals, waitingMax: limits.claimsMax })
-    const sessions = new Sessions(environment, limits.claimsMax, (status) => toWireStatus(status, publicFault))
+    const { claimsMax, claimsPerTokenMax } = limits
+    // Half at most, so that no token takes all of it.
+    const share = isOpenToAll ? claimsMax : Math.min(claimsPerTokenMax, Math.ceil(claimsMax / 2))
+    const notified = { claimsMax, claimsPerTokenMax: share }
+    const sessions = new Sessions(environment, notified, (status) => toWireStatus(status, publicFault))
     const faults = new FaultLog(logger, environment)
     const quotas = new ClaimQuotas({ limits, environment, metrics })
     const store = new StoreFacade(driver, environment, { sessions, metrics, faults, audit, quotas })

@@ -348,3 +348,13 @@ async function spoken(url: string, text: string): Promise<string> {
   await once(socket, 'close')
   return received
 }
+
+test('a body of very many small values is refused before it is read, whatever it says, and one with as many as may be is not', async () => {
+  const { url } = await startServer()
+  const bodyOf = (parts: number): string =>
+    JSON.stringify({ requests: [{ op: 'claim', claim: { ...claim, extra: Array.from({ length: parts }, () => 0) } }] })
+  const tooMany = await post(`${url}/v1/requests`, bodyOf(200_000))
+  expect(tooMany).toMatchObject({ status: 413, value: { error: { code: 'INVALID' } } })
+  expect(tooMany.text).toContain('100000 values')
+  expect((await post(`${url}/v1/requests`, bodyOf(99_000))).text).toContain('a field \\"extra\\"')
+})

@@ -84,6 +84,22 @@ describe('a connection', () => {
     expect(received.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 200', 'HTTP/1.1 404'])
   })
 
+  test('that is closed leaves nothing of the calls in a row whose turn to be answered had not come', async () => {
+    const handle = () => text('x'.repeat(7_000_000))
+    const route: Route = { method: 'GET', path: '/long', right: 'read', summary: 'A test.', handle }
+    const { url } = await startServer({ routes: [route] })
+    const before = await metric(url, 'leasehold_server_held_bytes')
+    for (let connections = 0; connections < 3; connections += 1) {
+      const socket = open(url, getOf('/long') + getOf('/v1/store').repeat(5))
+      // The answers to all of them are ready, and wait behind the first.
+      const isHeld = async (): Promise<boolean> => (await metric(url, 'leasehold_server_held_bytes')) > 7_000_000
+      await eventually(isHeld, 'answers that are held')
+      socket.destroy()
+      const isFree = async (): Promise<boolean> => (await metric(url, 'leasehold_server_held_bytes')) <= before
+      await eventually(isFree, 'nothing is held')
+    }
+  })
+
   test('is closed after an answer that asks for no token, and after a failed sign-in', async () => {
     const { url } = await startServer({ tokens })
     for (const path of ['/openapi.json', '/livez', '/nothing', '/v1/store']) {
@@ -164,6 +180,53 @@ describe('a token', () => {
     expect(await answerTo(tokenOf('victim'))).toBe('HTTP/1.1 200 OK')
     streams[0]?.destroy()
     await eventually(async () => (await answerTo(tokenOf('hostile'))).includes('200'), 'room for a stream')
+  })
+
+  test('has no more than its share of the calls that wait, and those of others wait on', async () => {
+    const limits = { waitsMax: 4, waitsPerTokenMax: 2 }
+    const { url } = await startServer({ tokens, limits })
+    const put = (place: string, name: string, parameters = ''): Promise<Response> =>
+      fetch(`${url}/v1/locks/${place}${parameters}`, {
+        method: 'PUT',
+        headers: { authorization: `Bearer ${tokenOf(name)}`, 'leasehold-id': crypto.randomUUID() },
+      })
+    const held = (await (await put('victim/a', 'victim')).json()) as { readonly id: string }
+    expect((await put('hostile/a', 'hostile')).status).toBe(200)
+    const waiting = [1, 2].map(() => put('hostile/a', 'hostile', '?wait=3s'))
+    const isWaiting = async (): Promise<boolean> => (await metric(url, 'leasehold_server_waits_under_way')) === 2
+    await eventually(isWaiting, 'two calls that wait')
+    // Bodies that do not arrive take places, too.
+    const slow = open(
+      url,
+      `PUT /v1/locks/hostile/b?wait=3s HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${tokenOf('hostile')}\r\ncontent-type: application/json\r\ncontent-length: 10\r\n\r\n{`,
+    )
+    expect(String((await once(slow, 'data'))[0])).toContain('HTTP/1.1 429 ')
+    const third = await put('hostile/a', 'hostile', '?wait=3s')
+    expect([third.status, third.headers.get('retry-after')]).toEqual([429, '1'])
+    expect(await metric(url, refused('waits'))).toBe(2)
+    const victim = put('victim/a', 'victim', '?wait=10s')
+    await eventually(async () => (await metric(url, 'leasehold_server_waits_under_way')) === 3, 'a third that waits')
+    await fetch(`${url}/v1/locks/victim/a`, {
+      method: 'DELETE',
+      headers: { authorization: `Bearer ${tokenOf('victim')}`, 'leasehold-id': held.id },
+    })
+    expect((await victim).status).toBe(200)
+    expect((await Promise.all(waiting)).map(({ status }) => status)).toEqual([409, 409])
+    // Its places are free again.
+    expect((await put('hostile/b', 'hostile', '?wait=1s')).status).toBe(200)
+  })
+
+  test('that takes locks without waiting has no more than its share of the calls, as with any other', async () => {
+    const { url } = await startServer({ tokens, limits: { callsPerTokenMax: 2 } })
+    const head = `PUT /v1/locks/hostile/a HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${tokenOf('hostile')}\r\n`
+    const body = 'content-type: application/json\r\ncontent-length: 10\r\n\r\n{'
+    const answers: string[] = []
+    for (let count = 0; count < 3; count += 1) {
+      open(url, head + body).on('data', (piece) => void answers.push(String(piece)))
+    }
+    await eventually(() => answers.length > 0, 'an answer')
+    expect(answers).toEqual([expect.stringContaining('HTTP/1.1 429 ')])
+    expect(await metric(url, refused('calls'))).toBe(1)
   })
 
   test('has no more claims than its share: 429 with Retry-After, in place if others of the call are carried out', async () => {

@@ -7,7 +7,7 @@ import { createLocks } from '../../src/index.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import { serve, type ServeOptions, type TokenOptions } from '../../src/server/index.ts'
 import { get, post, postRequests } from '../support/called.ts'
-import { claimOf } from '../support/claims.ts'
+import { claimOf, claiming } from '../support/claims.ts'
 import { startServer } from '../support/started-server.ts'
 import { tokenOf } from '../support/tokens.ts'
 
@@ -116,6 +116,51 @@ describe('a token', () => {
     expect((await postRequests(url, [force, plain], tokenOf('worker'))).value).toMatchObject({
       statuses: [{ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'auth' } }, { state: 'held' }],
     })
+  })
+
+  test('for some keys of a namespace learns no names of others from claims that name what their owner holds', async () => {
+    const nightly: TokenOptions = {
+      name: 'nightly',
+      token: tokenOf('nightly'),
+      prefixes: ['billing/named:nightly/'],
+      rights: ['lock', 'read'],
+    }
+    const { url } = await start({ tokens: [...tokens, nightly] })
+    const place = 'billing/named:nightly/job'
+    const holds = ['named:secret/plan', 'named:nightly/other', 'billing/named:nightly/forged']
+    const runner = { ...claimOf(place).runner, holds }
+    const [holder, waiter] = [claimOf(place, { runner }), claimOf(place, { runner })]
+    const first = await postRequests(url, [holder, waiter].map(claiming), tokenOf('all'))
+    const { fence } = (first.value as { readonly statuses: readonly { readonly fence: number }[] }).statuses[0] ?? {
+      fence: 0,
+    }
+    const listed = await get(`${url}/v1/keys?prefix=billing/named:nightly/`, tokenOf('nightly'))
+    expect(listed.value).toMatchObject({ keys: [{ claims: [{ runner: { holds: ['named:nightly/other'] } }, {}] }] })
+    expect(listed.text).not.toContain('secret')
+    expect((await get(`${url}/v1/keys?key=${place}`, tokenOf('worker'))).text).toContain('secret')
+
+    // The next holder learns from whom it took over: by its stream, and whenever it asks.
+    const mine = claimOf(place, { priority: 1 })
+    const bearer = { authorization: `Bearer ${tokenOf('nightly')}`, ...session }
+    const stream = await fetch(`${url}/v1/notifications`, { headers: bearer })
+    await fetch(`${url}/v1/requests`, {
+      method: 'POST',
+      headers: { ...bearer, 'content-type': 'application/json' },
+      body: JSON.stringify({ requests: [claiming(mine)] }),
+    })
+    await postRequests(url, [{ op: 'evict', key: place, fence, reason: 'test' }], tokenOf('all'))
+    let events = ''
+    for await (const piece of stream.body ?? []) {
+      events += Buffer.from(piece).toString()
+      if (events.includes('"held"')) break
+    }
+    const renewal = { op: 'renew', key: place, id: mine.id, ttlMs: mine.ttlMs } as const
+    const asked = await postRequests(url, [renewal], tokenOf('nightly'))
+    for (const told of [events, asked.text]) {
+      expect(told).toContain('"evicted"')
+      expect(told).toContain('named:nightly/other')
+      expect(told).not.toContain('secret')
+    }
   })
 
   test('may be kept as its SHA-256', async () => {

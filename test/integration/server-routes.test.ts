@@ -17,6 +17,7 @@ import { startServer } from '../support/started-server.ts'
 import { eventually } from '../support/eventually.ts'
 import { parseExposition } from '../support/exposition-parser.ts'
 import { deferred } from '../support/deferred.ts'
+import { anybody } from '../../src/server/auth/tokens.ts'
 
 /** A memory store whose sends wait until they are let go. */
 function patientStore(): { driver: LockDriver; sends: Request[][]; letGo: () => void } {
@@ -206,9 +207,9 @@ describe('notifications', () => {
 
   test('claims that are not renewed for two ttls are forgotten, and never more than allowed are kept', () => {
     const time = fakeTime()
-    const sessions = new Sessions(time.environment, 3, (status) => status)
+    const sessions = new Sessions(time.environment, { claimsMax: 3, claimsPerTokenMax: 3 }, (status) => status)
     const sent: unknown[] = []
-    sessions.stream('me').attach(
+    sessions.stream('me', anybody).attach(
       (_, data) => void sent.push(data),
       () => {},
     )
@@ -227,10 +228,10 @@ describe('notifications', () => {
 })
 
 test('a newer stream of a session takes the place of an older one, and one that has ended is told nothing', () => {
-  const sessions = new Sessions(fakeTime().environment, 3, (status) => status)
+  const sessions = new Sessions(fakeTime().environment, { claimsMax: 3, claimsPerTokenMax: 3 }, (status) => status)
   const told: string[] = []
   const attach = (name: string): Disposable =>
-    sessions.stream('me').attach(
+    sessions.stream('me', anybody).attach(
       () => void told.push(name),
       () => {},
     )

@@ -39,6 +39,18 @@ test.skipIf(process.platform !== 'linux')(
   },
 )
 
+test.skipIf(process.platform !== 'linux')('no owner takes more than half of the queue', async () => {
+  const { all, counts } = parts(1100)
+  const lines = await LineFile.open('/dev/full', all)
+  onTestFinished(() => lines.close(0))
+  // What is being written is in nobody's share any more.
+  lines.write('0123456789')
+  for (let index = 0; index < 500; index += 1) lines.write('0123456789', 'hostile')
+  expect(counts.auditDropped).toBe(450)
+  for (let index = 0; index < 40; index += 1) lines.write('0123456789', 'victim')
+  expect(counts.auditDropped).toBe(450)
+})
+
 test.skipIf(process.platform !== 'linux')(
   'after a full disk, what was queued is written to the next file, and a line says how many are missing',
   async () => {

@@ -60,6 +60,7 @@ export function textFault(text: unknown, bytesMax: number, least = 1): string | 
 /** What is wrong with the metadata of a claim; undefined if nothing is. Writes JSON only if it may be too long. */
 export function metadataFault(metadata: unknown): string | undefined {
   if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) return 'must be an object'
+  if (checkedMetadata.has(metadata)) return undefined
   const size = { least: 0, most: 0, isDeeper: false }
   measure(metadata, metadataDepthMax, size)
   const bytesMax = requestBounds.metadataBytesMax
@@ -67,6 +68,16 @@ export function metadataFault(metadata: unknown): string | undefined {
   if (size.most <= bytesMax) return undefined
   const isTooLong = size.least > bytesMax || !(bytesOf(metadata) <= bytesMax)
   return isTooLong ? `must be at most ${bytesMax} bytes of JSON` : undefined
+}
+
+/** Metadata from a peer that was found to be right. */
+const checkedMetadata = new WeakSet<object>()
+
+/** As {@link metadataFault}, for metadata that was just read and that nothing else changes: later checks of it cost nothing. */
+export function readMetadataFault(metadata: unknown): string | undefined {
+  const fault = metadataFault(metadata)
+  if (fault === undefined) checkedMetadata.add(metadata as object)
+  return fault
 }
 
 /** Bounds of how many bytes a value takes as JSON. */
@@ -91,7 +102,16 @@ function measure(value: unknown, levels: number, size: Size): void {
   }
   // An object with toJSON may write anything.
   size.most += 'toJSON' in value ? Infinity : 2
-  for (const name in value) {
+  if (Array.isArray(value)) {
+    for (const part of value as readonly unknown[]) {
+      measure(part, levels - 1, size)
+      // A comma.
+      size.most += 1
+      if (size.isDeeper || size.least > requestBounds.metadataBytesMax) return
+    }
+    return
+  }
+  for (const name of Object.keys(value)) {
     addText(name, size)
     measure((value as Readonly<Record<string, unknown>>)[name], levels - 1, size)
     if (size.isDeeper || size.least > requestBounds.metadataBytesMax) return

@@ -159,13 +159,13 @@ export function rangeFault(range: Range): RequestFault | undefined {
   )
 }
 
-/** The last runner found to be within limits: a client makes all its claims with the same one. */
-let lastRunner: Runner | undefined
+/** Runners found to be within limits: a client makes all its claims with the same one, and several layers check each claim. */
+const checkedRunners = new WeakSet<Runner>()
 
 function runnerFault(runner: Runner): RequestFault | undefined {
-  if (runner === lastRunner && runner !== undefined) return undefined
+  if (checkedRunners.has(runner)) return undefined
   const fault = newRunnerFault(runner)
-  if (fault === undefined) lastRunner = runner
+  if (fault === undefined) checkedRunners.add(runner)
   return fault
 }
 

@@ -1,4 +1,4 @@
-import { isWithin, metadataFault, requestBounds, textFault, wholeNumber, type Bounds } from '../contract/bounds.ts'
+import { isWithin, readMetadataFault, requestBounds, textFault, wholeNumber, type Bounds } from '../contract/bounds.ts'
 import { LeaseholdError } from '../errors.ts'
 
 /** What a JSON value must be. Plain data: `faultIn` checks by it, and the server writes it as JSON Schema. */
@@ -135,7 +135,19 @@ function fits(schema: Schema | Optional, value: unknown): boolean {
 
 function haveFields(fields: AnyFields | undefined, value: unknown): boolean {
   if (fields === undefined || !isRecord(value)) return false
-  return Object.entries(fields).every(([name, field]) => fits(field, value[name]))
+  for (const [name, field] of entriesOf(fields)) if (!fits(field, value[name])) return false
+  return true
+}
+
+type FieldEntries = readonly (readonly [name: string, field: Schema | Optional])[]
+
+/** The entries of fields are listed once: a call checks a thousand requests by the same fields. */
+const fieldEntries = new WeakMap<AnyFields, FieldEntries>()
+
+function entriesOf(fields: AnyFields): FieldEntries {
+  let entries = fieldEntries.get(fields)
+  if (entries === undefined) fieldEntries.set(fields, (entries = Object.entries(fields)))
+  return entries
 }
 
 /** The value of a body, checked. Throws INVALID, which says where the fault is: in `where`, or in a field of the body itself. */
@@ -155,7 +167,7 @@ export function faultIn(schema: Schema | Optional, value: unknown): string | und
     case 'text':
       return said(textFault(value, schema.most, schema.least))
     case 'metadata':
-      return said(metadataFault(value))
+      return said(readMetadataFault(value))
     case 'list':
       return listFault(schema.of, schema.most, value)
     case 'object':
@@ -185,19 +197,25 @@ export function faultIn(schema: Schema | Optional, value: unknown): string | und
 function listFault(of: Schema, most: number, value: unknown): string | undefined {
   if (!Array.isArray(value)) return ' must be a list'
   if (value.length > most) return ` has ${value.length}; ${most} are allowed a call`
-  for (const [index, item] of value.entries()) {
+  let index = 0
+  for (const item of value as readonly unknown[]) {
     const fault = faultIn(of, item)
     if (fault !== undefined) return `[${index}]${fault}`
+    index += 1
   }
   return undefined
 }
 
 function objectFault(fields: AnyFields, value: unknown, tag?: string): string | undefined {
   if (!isRecord(value)) return ' must be an object'
-  const unknown = Object.keys(value).find((name) => name !== tag && !Object.hasOwn(fields, name))
-  if (unknown !== undefined) return ` has a field ${JSON.stringify(unknown)}, which means nothing here`
-  for (const [name, field] of Object.entries(fields)) {
-    const fault = faultIn(field, value[name])
+  for (const name of Object.keys(value)) {
+    if (name === tag || Object.hasOwn(fields, name)) continue
+    return ` has a field ${JSON.stringify(name)}, which means nothing here`
+  }
+  for (const [name, field] of entriesOf(fields)) {
+    const given = value[name]
+    if (given === undefined && field.kind === 'optional') continue
+    const fault = faultIn(field, given)
     if (fault !== undefined) return `.${name}${fault}`
   }
   return undefined

@@ -149,15 +149,20 @@ function readReply(response: Http.IncomingMessage, where: string): Promise<RawRe
       if (length > replyBytesMax) response.destroy(tooLong(where))
     })
     response.on('error', reject)
-    response.on('close', () => reject(new LeaseholdError('UNAVAILABLE', brokeOff(where), { reason: 'network' })))
-    response.on('end', () =>
+    let isWhole = false
+    response.on('close', () => {
+      // Every reply closes: an error with its stack is made only for the reply that broke off.
+      if (!isWhole) reject(new LeaseholdError('UNAVAILABLE', brokeOff(where), { reason: 'network' }))
+    })
+    response.on('end', () => {
+      isWhole = true
       resolve({
         status: response.statusCode ?? 0,
         text: Buffer.concat(pieces).toString('utf8'),
         location: response.headers.location,
         store: textOf(response.headers[storeHeader.toLowerCase()]),
-      }),
-    )
+      })
+    })
   })
 }
 

@@ -43,12 +43,16 @@ interface Repeated {
 
 const gatherMs = 1000
 const kindsMax = 1000
+/** Of one caller: it must not take all kinds, and hide the refusals of others. */
+const kindsPerCallerMax = 100
 
 /** Writes what was done as JSON lines. @internal */
 export class AuditLog {
   readonly #file: Pick<LineFile, 'write' | 'reopen' | 'close'>
   readonly #environment: Pick<Environment, 'wall' | 'timer'>
   #repeated = new Map<string, Repeated>()
+  /** How many kinds of refusals each caller has had since they were last written. */
+  readonly #kindsByCaller = new Map<string, number>()
 
   constructor(file: Pick<LineFile, 'write' | 'reopen' | 'close'>, environment: Pick<Environment, 'wall' | 'timer'>) {
     this.#file = file
@@ -56,7 +60,7 @@ export class AuditLog {
   }
 
   record(record: AuditRecord): void {
-    this.#file.write(auditLine(record, this.#environment.wall()))
+    this.#file.write(auditLine(record, this.#environment.wall()), ownerOf(record))
   }
 
   /**
@@ -71,7 +75,11 @@ export class AuditLog {
       return
     }
     if (this.#repeated.size === 0) this.#environment.timer(gatherMs, () => this.#tellRepeated())
+    const caller = ownerOf(record)
+    const kinds = this.#kindsByCaller.get(caller) ?? 0
+    if (kinds >= kindsPerCallerMax) return this.#others(record, caller)
     if (this.#repeated.size >= kindsMax) return this.#others(record)
+    this.#kindsByCaller.set(caller, kinds + 1)
     this.#repeated.set(kind, { record, count: 0 })
     this.record(record)
   }
@@ -86,18 +94,26 @@ export class AuditLog {
     await this.#file.close(withinMs)
   }
 
-  /** Refusals of more kinds than are told apart are counted by their event. */
-  #others({ event }: AuditRecord): void {
-    const known = this.#repeated.get(event)
-    if (known === undefined) this.#repeated.set(event, { record: { event, why: 'many callers' }, count: 1 })
-    else known.count += 1
+  /** Refusals of more kinds than are told apart are counted by their event: of one caller, or of all. */
+  #others({ event, by, from }: AuditRecord, caller?: string): void {
+    const kind = caller === undefined ? event : `${event} ${caller}`
+    const known = this.#repeated.get(kind)
+    if (known !== undefined) known.count += 1
+    else if (caller === undefined) this.#repeated.set(kind, { record: { event, why: 'many callers' }, count: 1 })
+    else this.#repeated.set(kind, { record: { event, by, from, why: 'many reasons' }, count: 1 })
   }
 
   #tellRepeated(): void {
     const repeated = this.#repeated
     this.#repeated = new Map()
+    this.#kindsByCaller.clear()
     for (const { record, count } of repeated.values()) if (count > 0) this.record({ ...record, count })
   }
+}
+
+/** Whose doing a record tells of: a token or, without one, an address. */
+function ownerOf({ by, from }: AuditRecord): string {
+  return by === undefined ? `address ${from ?? ''}` : `token ${by}`
 }
 
 /** What controls a terminal, or breaks a line. */

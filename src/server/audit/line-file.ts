@@ -20,6 +20,13 @@ export interface LineFileParts {
   readonly now: () => number
 }
 
+/** A line that waits to be written, and whose doing it tells of. */
+interface QueuedLine {
+  readonly line: string
+  readonly owner: string | undefined
+  readonly bytes: number
+}
+
 const pieceBytesMax = 262_144
 /** A reader that is slow; a disk that is full or gone. */
 const againMs = 50
@@ -38,8 +45,10 @@ export class LineFile {
   readonly #path: string
   readonly #parts: LineFileParts
   #descriptor: number
-  #queue: string[] = []
+  #queue: QueuedLine[] = []
   #queuedBytes = 0
+  /** What of it each owner has. */
+  readonly #queuedBytesBy = new Map<string, number>()
   /** What is being written, and how much of it has been. */
   #piece: Buffer | undefined
   #written = 0
@@ -62,19 +71,25 @@ export class LineFile {
     return new LineFile(path, await opened(path), parts)
   }
 
-  /** Queues a line, without its end. Never throws, and never waits. */
-  write(line: string): void {
+  /**
+   * Queues a line, without its end. Never throws, and never waits. `owner` is whose doing the line tells of: no owner takes more than
+   * half of the queue, so that none hides what others do.
+   */
+  write(line: string, owner?: string): void {
     if (this.#isClosed) return
     const { bytesMax, counts } = this.#parts
     const size = Buffer.byteLength(line) + 1
-    if (this.#queuedBytes + size > bytesMax) {
+    const ownBytes = owner === undefined ? 0 : (this.#queuedBytesBy.get(owner) ?? 0)
+    // A single line is taken whatever its length.
+    const hasItsShare = ownBytes > 0 && ownBytes + size > bytesMax / 2
+    if (hasItsShare || this.#queuedBytes + size > bytesMax) {
       counts.auditDropped += 1
       this.#missing += 1
       this.#warn('the queue is full')
       return
     }
     this.#noteMissing()
-    this.#push(line)
+    this.#push(line, owner)
     this.#next()
   }
 
@@ -110,9 +125,11 @@ export class LineFile {
     for (const descriptor of [this.#descriptor, this.#replacement ?? 0]) if (descriptor > 2) close(descriptor, () => {})
   }
 
-  #push(line: string): void {
-    this.#queue.push(line)
-    this.#queuedBytes += Buffer.byteLength(line) + 1
+  #push(line: string, owner?: string): void {
+    const bytes = Buffer.byteLength(line) + 1
+    this.#queue.push({ line, owner, bytes })
+    this.#queuedBytes += bytes
+    if (owner !== undefined) this.#queuedBytesBy.set(owner, (this.#queuedBytesBy.get(owner) ?? 0) + bytes)
   }
 
   #noteMissing(): void {
@@ -144,10 +161,16 @@ export class LineFile {
   }
 
   #nextPiece(): Buffer {
-    let bytes = 0
-    const count = this.#queue.findIndex((line) => (bytes += line.length) > pieceBytesMax) + 1
-    const lines = this.#queue.splice(0, count === 0 ? this.#queue.length : count)
-    return Buffer.from(`${lines.join('\n')}\n`)
+    let length = 0
+    const count = this.#queue.findIndex(({ bytes }) => (length += bytes) > pieceBytesMax) + 1
+    const taken = this.#queue.splice(0, count === 0 ? this.#queue.length : count)
+    for (const { owner, bytes } of taken) {
+      if (owner === undefined) continue
+      const left = (this.#queuedBytesBy.get(owner) ?? 0) - bytes
+      if (left > 0) this.#queuedBytesBy.set(owner, left)
+      else this.#queuedBytesBy.delete(owner)
+    }
+    return Buffer.from(`${taken.map(({ line }) => line).join('\n')}\n`)
   }
 
   #took(piece: Buffer, bytes: number): void {

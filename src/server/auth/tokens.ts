@@ -1,4 +1,4 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import type { Principal } from '../contract/call.ts'
 import {
   allRights,
@@ -72,17 +72,20 @@ export const nobody: Principal = principalWith('nobody', [])
 
 /** Knows tokens by the hashes of their secrets, and by the certificates that stand for them. @internal */
 export class TokenBook {
-  readonly #bySecret: readonly { readonly digest: Buffer; readonly signIn: SignIn }[]
+  /** By the digest of the secret, in hex. */
+  readonly #bySecret: ReadonlyMap<string, SignIn>
   readonly #byCertificate: ReadonlyMap<string, SignIn>
 
   constructor(tokens: readonly TokenOptions[]) {
     const entries = checkTokens(tokens).map((token) => ({ token, principal: principalOf(token) }))
-    this.#bySecret = entries.flatMap(({ token, principal }) =>
-      secretsOf(token).map((secret) => {
-        const digest = digestOf(secret)
-        const expiresAt = Math.min(expiryOf(token), expiryOf(secret))
-        return { digest, signIn: signInOf(token, principal, digest.toString('hex'), expiresAt) }
-      }),
+    this.#bySecret = new Map(
+      entries.flatMap(({ token, principal }) =>
+        secretsOf(token).map((secret) => {
+          const digest = digestOf(secret)
+          const expiresAt = Math.min(expiryOf(token), expiryOf(secret))
+          return [digest, signInOf(token, principal, digest, expiresAt)] as const
+        }),
+      ),
     )
     this.#byCertificate = new Map(
       entries.flatMap(({ token, principal }) =>
@@ -93,11 +96,8 @@ export class TokenBook {
 
   /** Whom a token stands for; undefined if it is none of ours. It may have expired. */
   find(token: string): SignIn | undefined {
-    const digest = sha256(token)
-    let found: SignIn | undefined
-    // Compare with every token, always: the time taken must not reveal how close a guess was.
-    for (const entry of this.#bySecret) if (timingSafeEqual(entry.digest, digest)) found = entry.signIn
-    return found
+    // The time taken may reveal how close a digest is, which says nothing of the token; and it does not grow with the tokens.
+    return this.#bySecret.get(sha256(token))
   }
 
   /** Whom a client certificate with these names stands for. Undefined: for nobody, or for more than one. */
@@ -109,8 +109,7 @@ export class TokenBook {
 
   /** Whether a credential that was taken before is taken now, for the same rights. */
   stillTakes({ credential, stamp }: SignIn): boolean {
-    const bySecret = this.#bySecret.find(({ signIn }) => signIn.credential === credential)
-    return (bySecret?.signIn ?? this.#byCertificate.get(credential))?.stamp === stamp
+    return (this.#bySecret.get(credential) ?? this.#byCertificate.get(credential))?.stamp === stamp
   }
 }
 
@@ -124,7 +123,7 @@ export function checkTokens(tokens: unknown): readonly TokenOptions[] {
     const token = checkToken(entry, `Token ${index + 1}`)
     if (names.has(token.name)) throw badSetting(`Two tokens have the name ${JSON.stringify(token.name)}.`)
     names.add(token.name)
-    const digests = secretsOf(token).map((secret) => digestOf(secret).toString('hex'))
+    const digests = secretsOf(token).map((secret) => digestOf(secret))
     for (const credential of [...digests, ...(token.certificates ?? [])]) {
       if (credentials.has(credential)) {
         throw badSetting(`A secret or certificate of ${JSON.stringify(token.name)} is there twice.`)
@@ -215,10 +214,11 @@ function signInOf(token: TokenOptions, principal: Principal, credential: string,
   return { principal, expiresAt, rate: token.rate, credential, stamp }
 }
 
-function digestOf({ token, sha256: hash }: SecretOptions): Buffer {
-  return hash === undefined ? sha256(token as string) : Buffer.from(hash, 'hex')
+/** In hex. */
+function digestOf({ token, sha256: hash }: SecretOptions): string {
+  return hash === undefined ? sha256(token as string) : hash.toLowerCase()
 }
 
-function sha256(text: string): Buffer {
-  return createHash('sha256').update(text).digest()
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
 }

@@ -105,8 +105,11 @@ export interface Route {
    * @default 'required' for POST, 'none' for all others
    */
   readonly takesBody?: 'required' | 'optional' | 'none' | undefined
-  /** True: the answer may be long in coming, so the call needs a connection on which we see its caller go. */
-  readonly waits?: boolean | undefined
+  /**
+   * Present: the answer may be long in coming, so the call needs a connection on which we see its caller go. Whether a call with these
+   * parameters waits: such a call counts as a wait, any other as a call under way.
+   */
+  readonly waits?: ((query: URLSearchParams) => boolean) | undefined
   /** True: errors are problem documents (RFC 9457), for whatever begins as this path does. */
   readonly problems?: boolean | undefined
   handle(call: Call): Answer | Promise<Answer>

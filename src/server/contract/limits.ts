@@ -16,6 +16,12 @@ export interface ServerLimits {
    */
   readonly requestsPerCallMax: number
   /**
+   * JSON values in one body: each costs about the same, however short it is.
+   *
+   * @default 100_000
+   */
+  readonly partsPerCallMax: number
+  /**
    * Calls carried out at once, streams and bodies that are still arriving not counted.
    *
    * @default 1000
@@ -89,9 +95,9 @@ export interface ServerLimits {
    */
   readonly claimsPerTokenMax: number
   /**
-   * Waiting claims of one token.
+   * Waiting claims of one token: fewer than may wait for one key, so that no token takes all places of a queue.
    *
-   * @default 10_000
+   * @default 5000
    */
   readonly waitersPerTokenMax: number
   /**
@@ -149,6 +155,12 @@ export interface ServerLimits {
    */
   readonly waitsMax: number
   /**
+   * The same of one token, those whose body is still arriving too.
+   *
+   * @default 5000
+   */
+  readonly waitsPerTokenMax: number
+  /**
    * How long a call may wait for a lock.
    *
    * @default 60_000
@@ -165,6 +177,7 @@ export interface ServerLimits {
 const defaults: ServerLimits = {
   bodyBytesMax: 1_048_576,
   requestsPerCallMax: 1000,
+  partsPerCallMax: 100_000,
   callsMax: 1000,
   streamsMax: 10_000,
   connectionsMax: 20_000,
@@ -177,7 +190,7 @@ const defaults: ServerLimits = {
   listBytesMax: 4_194_304,
   claimsInAllMax: 200_000,
   claimsPerTokenMax: 50_000,
-  waitersPerTokenMax: 10_000,
+  waitersPerTokenMax: 5000,
   waitersPerKeyMax: 10_000,
   claimBytesMax: 134_217_728,
   claimBytesPerTokenMax: 33_554_432,
@@ -187,6 +200,7 @@ const defaults: ServerLimits = {
   bodyWithinMs: 10_000,
   readWithinMs: 30_000,
   waitsMax: 10_000,
+  waitsPerTokenMax: 5000,
   waitMaxMs: 60_000,
   drainWithinMs: 10_000,
 }

@@ -25,6 +25,12 @@ interface Peer {
   isKnown: boolean
 }
 
+/** A connection on which calls are made. */
+interface CallingConnection extends HoldingConnection {
+  /** Those that are not closed. */
+  readonly responses: Set<ServerResponse>
+}
+
 /** Bounds the connections of an address, and the calls under way on each connection. @internal */
 export class ConnectionLimits {
   readonly #limits: ServerLimits
@@ -34,7 +40,9 @@ export class ConnectionLimits {
   readonly #patience: Buckets
   /** By network, and there by address and port: TLS has another socket for the same connection. */
   readonly #byNetwork = new Map<string, Map<string, Peer>>()
-  readonly #calls = new WeakMap<Socket, HoldingConnection>()
+  /** Those of which `know` was told, as their calls have them. */
+  readonly #known = new WeakSet<Socket>()
+  readonly #calls = new WeakMap<Socket, CallingConnection>()
 
   constructor({ limits, proxies, drops, environment }: ConnectionLimitsOptions) {
     this.#patience = new Buckets(() => environment.now())
@@ -67,6 +75,8 @@ export class ConnectionLimits {
 
   /** A call on the connection was let in: the connection is not cut off for what others of its address do. */
   know(socket: Socket): void {
+    if (this.#known.has(socket)) return
+    this.#known.add(socket)
     const peer = this.#byNetwork.get(networkOf(socket.remoteAddress ?? ''))?.get(peerOf(socket))
     if (peer !== undefined) peer.isKnown = true
   }
@@ -78,14 +88,22 @@ export class ConnectionLimits {
   begin({ socket }: IncomingMessage, response: ServerResponse): HoldingConnection | undefined {
     if (socket.destroyed) return undefined
     let connection = this.#calls.get(socket)
-    if (connection === undefined) this.#calls.set(socket, (connection = { calls: 0, bytes: 0 }))
+    if (connection === undefined) {
+      const opened: CallingConnection = { calls: 0, bytes: 0, responses: new Set() }
+      this.#calls.set(socket, (connection = opened))
+      socket.once('close', () => endAll(opened))
+    }
     if (connection.calls >= this.#limits.callsPerConnectionMax) {
       this.drop(socket, 'calls')
       return undefined
     }
     const counted = connection
     counted.calls += 1
-    response.once('close', () => void (counted.calls -= 1))
+    counted.responses.add(response)
+    response.once('close', () => {
+      counted.calls -= 1
+      counted.responses.delete(response)
+    })
     return counted
   }
 
@@ -112,4 +130,12 @@ export class ConnectionLimits {
 
 function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`
+}
+
+/** Node closes the response whose turn it is. Those behind it, which have no socket yet, would stay for ever with what they hold. */
+function endAll({ responses }: CallingConnection): void {
+  for (const response of responses) {
+    response.destroy()
+    response.emit('close')
+  }
 }

@@ -3,11 +3,13 @@ import { LeaseholdError } from '../../core/errors.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { type AllowedOrigins, checkHost } from '../auth/origins.ts'
 import type { RateLimits } from '../auth/rate-limits.ts'
-import type { Answer, Call, Caller, Route } from '../contract/call.ts'
+import type { Answer, Caller, Route } from '../contract/call.ts'
 import type { ServerLimits } from '../contract/limits.ts'
 import { forbidden, invalid, HttpError } from '../contract/http-error.ts'
 import { anybody, nobody, type SignIn } from '../auth/tokens.ts'
+import type { CallEnd } from './call-end.ts'
 import type { TrustedProxies } from './caller-address.ts'
+import { hasMoreParts } from './json-parts.ts'
 import { certificateNamesOf } from './tls.ts'
 
 /** Decides whether a call is allowed. */
@@ -84,8 +86,8 @@ function routeOf(method: string, path: string, router: Router, count: () => void
 
 /** How a call is carried out. */
 export interface CarryOutOptions {
-  /** Aborts when the answer is of no use any more. */
-  readonly signal: AbortSignal
+  /** Its signal aborts when the answer is of no use any more. */
+  readonly over: Pick<CallEnd, 'signal'>
   /** Learns how many bytes of the body have arrived. */
   readonly received: (bytes: number) => void
   /**
@@ -100,14 +102,24 @@ export async function carryOut(
   request: IncomingMessage,
   { route, principal, address, query, parameters }: AuthorizedCall,
   { limits, rates }: Pick<AccessPolicy, 'limits' | 'rates'>,
-  { signal, received, admit }: CarryOutOptions,
+  { over, received, admit }: CarryOutOptions,
 ): Promise<Answer> {
   const bytes = hasBody(route, request) ? await readBody(request, limits, received) : undefined
   await admit(bytes?.length ?? 0)
-  const body = bytes && parsed(bytes)
+  const body = bytes && parsed(bytes, limits)
   const charge = (requests: number): void => rates.chargeToken(principal.name, requests)
-  const call: Call = { principal, address, headers: request.headers, query, parameters, body, signal, charge }
-  return route.handle(call)
+  return route.handle({
+    principal,
+    address,
+    headers: request.headers,
+    query,
+    parameters,
+    body,
+    charge,
+    get signal() {
+      return over.signal
+    },
+  })
 }
 
 function hasBody(
@@ -216,10 +228,25 @@ async function readBody(
   const type = (request.headers['content-type'] ?? '').split(';', 1)[0]?.trim().toLowerCase()
   // Pages of other sites can make a browser send some other types without a preflight request.
   if (type !== 'application/json') throw invalid('A body needs the header Content-Type: application/json.', 415, 'body')
-  return readBytes(request, limits, received)
+  return arrivedBytes(request, limits, received) ?? readBytes(request, limits, received)
 }
 
-function parsed(bytes: Buffer): unknown {
+/** The whole body, if it came together with the head, as small ones do: no timer and no listeners are needed then. */
+function arrivedBytes(
+  request: IncomingMessage,
+  { bodyBytesMax }: ServerLimits,
+  received: CarryOutOptions['received'],
+): Buffer | undefined {
+  const length = Number(request.headers['content-length'])
+  if (!(length > 0 && length <= bodyBytesMax) || request.readableLength !== length) return undefined
+  received(length)
+  return (request.read(length) as Buffer | null) ?? undefined
+}
+
+function parsed(bytes: Buffer, { partsPerCallMax }: ServerLimits): unknown {
+  if (hasMoreParts(bytes, partsPerCallMax)) {
+    throw invalid(`The body has more than ${partsPerCallMax} values in it. Send less at once.`, 413, 'body')
+  }
   try {
     return JSON.parse(bytes.toString('utf8'))
   } catch {

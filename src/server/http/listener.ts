@@ -5,6 +5,7 @@ import type { Logger } from '../../api/client/logger.ts'
 import { redactedText } from '../../core/contract/redaction.ts'
 import { LeaseholdError, messageOf, plainMessageOf } from '../../core/errors.ts'
 import { isFeed, type Answer } from '../contract/call.ts'
+import { CallEnd } from './call-end.ts'
 import { ClientFaults } from './client-faults.ts'
 import { ConnectionLimits } from './connection-limits.ts'
 import { DropLog } from './drop-log.ts'
@@ -14,6 +15,7 @@ import { HeldBytes, type ByteHolding, type HoldingConnection } from './held-byte
 import { carryOut, authorize, type AccessPolicy, type AuthorizedCall, type SeenCall } from './dispatch.ts'
 import { OpenCalls } from './open-calls.ts'
 import { replaceCertificates, secureServer, type TlsOptions } from './tls.ts'
+import { writeAnswer } from './write-answer.ts'
 import type { AuditLog } from '../audit/audit-log.ts'
 import { SignInError } from '../auth/authenticator.ts'
 import { TokenShares } from '../auth/token-shares.ts'
@@ -21,7 +23,7 @@ import { RequestsRefused } from '../store/authorized-store.ts'
 import type { ServerMetrics } from '../store/metrics.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import { internalFault, invalid, HttpError, httpErrorOf, tooMuch } from '../contract/http-error.ts'
-import { type Duplex, Readable } from 'node:stream'
+import type { Duplex } from 'node:stream'
 
 /** Longer than clients keep a connection that is not used, so that they close it first and nothing is lost on the way. */
 const keepAliveMs = 65_000
@@ -47,7 +49,7 @@ interface RunningCall {
   readonly connection: HoldingConnection
   readonly seen: SeenCall
   /** Aborts when nobody waits for the answer any more. */
-  readonly over: AbortController
+  readonly over: CallEnd
   /** The token that it counts against; undefined where none is asked for. */
   token: string | undefined
   /** Who it is to others: the token, or the address of a caller without one. */
@@ -76,6 +78,7 @@ export class HttpListener {
   readonly #drops: DropLog
   readonly #held: HeldBytes
   readonly #callShares: TokenShares
+  readonly #waitShares: TokenShares
   readonly #streamShares: TokenShares
   readonly #turns = new FairTurns()
   /** Calls whose body is there and which are not answered yet. */
@@ -99,6 +102,7 @@ export class HttpListener {
     this.#connections = new ConnectionLimits({ limits, proxies, drops: this.#drops, environment })
     this.#held = new HeldBytes(limits)
     this.#callShares = new TokenShares(limits.callsPerTokenMax)
+    this.#waitShares = new TokenShares(limits.waitsPerTokenMax)
     this.#streamShares = new TokenShares(limits.streamsPerTokenMax)
     metrics.heldBytes = () => this.#held.bytes
     const { headersWithinMs, bodyWithinMs, connectionsMax } = limits
@@ -206,7 +210,7 @@ export class HttpListener {
     this.#clientFaults.note(request, response)
     this.#metrics.callsUnderWay += 1
     const seen: SeenCall = { route: 'none', address: this.accessPolicy.proxies.addressOf(request), by: undefined }
-    const over = new AbortController()
+    const over = new CallEnd()
     const call: RunningCall = {
       request,
       response,
@@ -230,9 +234,9 @@ export class HttpListener {
         const { signIn, route } = authorized
         this.#count(call, authorized)
         open = signIn && this.#openCalls.add(signIn, () => this.#revoked(response, over, signIn.principal.name))
-        if (route.waits === true) requireSocket(response, 'A call that may wait')
+        if (route.waits !== undefined) requireSocket(response, 'A call that may wait')
         answer = await carryOut(request, authorized, this.accessPolicy, {
-          signal: over.signal,
+          over,
           received: (bytes) => call.holding?.set(bytes),
           admit: (bodyBytes) => this.#admit(call, authorized, bodyBytes),
         })
@@ -251,7 +255,7 @@ export class HttpListener {
     else if (open !== undefined) response.once('close', () => open[Symbol.dispose]())
     try {
       this.#answer(call, answer)
-      if (isStream && over.signal.aborted) response.end()
+      if (isStream && over.isOver) response.end()
     } catch (error) {
       this.#logger?.warn(`an answer could not be written: ${messageOf(error)}`)
       response.destroy()
@@ -265,7 +269,8 @@ export class HttpListener {
   }
 
   /** Counts a call against its token's share, from before its body has arrived. */
-  #count(call: RunningCall, { signIn, route }: AuthorizedCall): void {
+  #count(call: RunningCall, authorized: AuthorizedCall): void {
+    const { signIn, route } = authorized
     const { request, connection, seen } = call
     call.token = signIn?.principal.name
     call.isOpen &&= signIn === undefined
@@ -276,22 +281,26 @@ export class HttpListener {
       connection,
       drop: () => this.#connections.drop(request.socket, 'bytes'),
     })
-    // A call that waits for a lock counts as a wait, and its claim as a waiter.
-    if (call.token === undefined || route.always === true || route.waits === true) return
-    call.share = this.#callShares.take(call.token)
+    if (call.token === undefined || route.always === true) return
+    const { callsPerTokenMax, waitsPerTokenMax } = this.accessPolicy.limits
+    const isWait = waits(authorized)
+    call.share = (isWait ? this.#waitShares : this.#callShares).take(call.token)
     if (call.share !== undefined) return
-    const { callsPerTokenMax } = this.accessPolicy.limits
-    this.#metrics.quotaRefused('calls')
-    throw tooMuch(`${callsPerTokenMax} calls of this token are under way.`, retryAfterMs)
+    this.#metrics.quotaRefused(isWait ? 'waits' : 'calls')
+    const what = isWait
+      ? `${waitsPerTokenMax} calls of this token wait`
+      : `${callsPerTokenMax} calls of this token are under way`
+    throw tooMuch(`${what} already.`, retryAfterMs)
   }
 
   /** Counts a call that is complete, and waits for its caller's turn. */
-  async #admit(call: RunningCall, { route }: AuthorizedCall, bodyBytes: number): Promise<void> {
+  async #admit(call: RunningCall, authorized: AuthorizedCall, bodyBytes: number): Promise<void> {
+    const { route } = authorized
     const { callsMax } = this.accessPolicy.limits
     if (this.#carriedOut >= callsMax && route.always !== true) {
       throw tooMuch(`${callsMax} calls are under way.`, retryAfterMs)
     }
-    if (route.waits !== true) {
+    if (!waits(authorized)) {
       this.#carriedOut += 1
       call.isCarriedOut = true
     }
@@ -301,7 +310,7 @@ export class HttpListener {
   }
 
   /** The token of a call under way is good no more: a call that waits is told to stop, a stream ends. */
-  #revoked(response: ServerResponse, over: AbortController, tokenName: string): void {
+  #revoked(response: ServerResponse, over: CallEnd, tokenName: string): void {
     over.abort(new SignInError('The token is not good any more, or has other rights by now.', tokenName))
     if (response.headersSent) response.end()
   }
@@ -402,6 +411,11 @@ export class HttpListener {
   }
 }
 
+/** Whether a call may wait for a lock, and so takes no place among the calls under way. */
+function waits({ route, query }: AuthorizedCall): boolean {
+  return route.waits?.(query) === true
+}
+
 /** A pipelined call has no socket yet, so we would not learn when its connection is gone. */
 function requireSocket({ socket }: ServerResponse, subject: string): void {
   if (socket === null) throw invalid(`${subject} needs a connection of its own.`, 400, 'limit')
@@ -419,28 +433,3 @@ const callerGone = new LeaseholdError('ABORTED', 'The caller has gone.')
 
 /** Why a call was refused, where the audit tells of it: for who made it, from where, or how often. */
 const audited: ReadonlySet<string> = new Set(['token', 'right', 'rate', 'host', 'limit'])
-
-const pieceBytes = 65_536
-
-/**
- * Writes an answer whose head has been written, and cuts it off when nothing of it is read for so long: it would stay in
- * memory for as long as its connection, and no limit counts it any more.
- */
-function writeAnswer(
-  response: ServerResponse,
-  body: string | Uint8Array,
-  readWithinMs: number,
-  unread: () => void,
-): void {
-  response.setTimeout(readWithinMs, () => {
-    if (!response.writableFinished) unread()
-    response.destroy()
-  })
-  if (body.length * 3 <= pieceBytes) response.end(body)
-  // Each piece that is taken starts the time anew: slow is not gone.
-  else Readable.from(piecesOf(typeof body === 'string' ? Buffer.from(body) : body)).pipe(response)
-}
-
-function* piecesOf(bytes: Uint8Array): Iterable<Uint8Array> {
-  for (let from = 0; from < bytes.length; from += pieceBytes) yield bytes.subarray(from, from + pieceBytes)
-}

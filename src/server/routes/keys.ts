@@ -1,9 +1,10 @@
 import type { KeyPage, ListQuery } from '../../core/contract/driver.ts'
 import { keyPage, knownHeader } from '../../core/wire/replies.ts'
-import { json, type Answer, type Call, type Route } from '../contract/call.ts'
+import { json, type Answer, type Call, type Principal, type Route } from '../contract/call.ts'
 import { invalid } from '../contract/http-error.ts'
 import { requestBounds } from '../../core/contract/bounds.ts'
 import type { ServerLimits } from '../contract/limits.ts'
+import { readableRunner } from '../auth/readable-names.ts'
 import { checkListing } from '../auth/rights.ts'
 import { anyText, optional, string, integer } from '../../core/wire/schema.ts'
 import { readQuery } from '../contract/query.ts'
@@ -40,7 +41,7 @@ export function keysRoute(
     async handle(call) {
       const asked = listQuery(call)
       checkListing(asked.key ?? asked.prefix, call.principal)
-      return boundedPage(store, asked, { bytesMax: listBytesMax, charge: (requests) => call.charge(requests) })
+      return boundedPage(store, asked, call, listBytesMax)
     },
   }
 }
@@ -74,15 +75,16 @@ function decoded(known: string): string {
 async function boundedPage(
   store: Pick<StoreAccess, 'list'>,
   asked: ListQuery,
-  { bytesMax, charge }: { readonly bytesMax: number; readonly charge: Call['charge'] },
+  call: Call,
+  bytesMax: number,
 ): Promise<Answer> {
   let narrowed = asked
   for (;;) {
-    const page = withoutIds(await store.list(narrowed), asked.known)
+    const page = readablePage(await store.list(narrowed), asked.known, call.principal)
     const answer = json(page)
     const length = Buffer.byteLength(answer.body as string)
     // A long page costs as much as many requests.
-    charge(Math.floor(length / bytesPerRequest))
+    call.charge(Math.floor(length / bytesPerRequest))
     const most = Math.max(0, ...page.keys.map(({ claims }) => claims.length))
     // A claim that the caller knows is shown beyond the number asked for.
     const isLeast = page.keys.length <= 1 && (most <= 1 || narrowed.claims === 1)
@@ -95,12 +97,17 @@ async function boundedPage(
   }
 }
 
-function withoutIds(page: KeyPage, known: string | undefined): KeyPage {
+/** Without ids, except one that the caller knows; and without the names of locks that it may not read. */
+function readablePage(page: KeyPage, known: string | undefined, principal: Principal): KeyPage {
   return {
     ...page,
     keys: page.keys.map(({ claims, ...listed }) => ({
       ...listed,
-      claims: claims.map((claim) => (claim.id === known ? claim : { ...claim, id: '' })),
+      claims: claims.map((claim) => ({
+        ...claim,
+        id: claim.id === known ? claim.id : '',
+        runner: readableRunner(claim.runner, listed.key, principal),
+      })),
     })),
   }
 }

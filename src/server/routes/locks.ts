@@ -87,7 +87,7 @@ function claimRoute(parts: LockRouteParts): Route {
     ...problems,
     right: 'lock',
     takesBody: 'optional',
-    waits: true,
+    waits: (query) => (query.get('wait') ?? '0') !== '0',
     summary: 'Takes a lock, or waits for it. The lease is yours until it expires: renew it, and release it.',
     schema: {
       path: pathSchema,

@@ -1,4 +1,7 @@
 import { statusesReply, toWireStatus, sessionHeader } from '../../core/wire/replies.ts'
+import type { Request } from '../../core/contract/driver.ts'
+import { keyOf } from '../../core/contract/requests.ts'
+import { readableStatus } from '../auth/readable-names.ts'
 import { json, type Route } from '../contract/call.ts'
 import type { ServerLimits } from '../contract/limits.ts'
 import { callBody } from '../../core/wire/requests.ts'
@@ -35,7 +38,10 @@ export function requestsRoute({ store, limits, description }: RequestsRouteParts
       const { requests } = checked(bodySchema, call.body)
       call.charge(requests.length - 1)
       const statuses = await store.sendFor(call, requests, { session })
-      const wired = statuses.map((status) => toWireStatus(status, publicFault))
+      const wired = statuses.map((status, index) => {
+        const readable = readableStatus(status, keyOf(requests[index] as Request), call.principal)
+        return toWireStatus(readable, publicFault)
+      })
       return json({ statuses: wired }, 200, description.headers)
     },
   }

@@ -39,7 +39,7 @@ export function notificationsRoute(sessions: Sessions): Route {
     handle({ headers, principal }) {
       const session = sessionOf(headers, principal)
       if (session === undefined) throw invalid(`Notifications are for a session. Send the header ${sessionHeader}.`)
-      return events(sessions.stream(session))
+      return events(sessions.stream(session, principal))
     },
   }
 }

@@ -1,4 +1,4 @@
-import type { ClaimStatus, KeyPage, ListQuery, Request, Supports } from '../../core/contract/driver.ts'
+import type { ClaimStatus, KeyPage, ListQuery, Request, Runner, Supports } from '../../core/contract/driver.ts'
 import type { LeaseholdError } from '../../core/errors.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import type { ClaimAudit } from '../audit/claim-audit.ts'
@@ -61,7 +61,8 @@ export class AuthorizedStore implements StoreAccess {
 
   /**
    * Carries out what the caller may ask for and the store can do. The rest is answered unknown, so that what others of the same call
-   * ask for does not suffer; if nothing is left, this rejects with what the first one lacks.
+   * ask for does not suffer; if nothing is left, this rejects with what the first one lacks. The runners of claims are marked with the
+   * token's name: they belong to the call.
    */
   async sendFor(
     caller: Caller,
@@ -72,9 +73,12 @@ export class AuthorizedStore implements StoreAccess {
     const { supports } = this.#store
     const unsupported = requests.map((request, index) => unsupportedIn(request, index, supports))
     if (unsupported[0] !== undefined && !unsupported.includes(undefined)) throw unsupported[0]
-    const unallowed = requests.map((request) => lackFor(request, principal, this.#environment.wall()))
-    for (const [index, lack] of unallowed.entries()) {
-      if (lack !== undefined) this.#audit?.refused(caller, requests[index] as Request, lack)
+    const wallMs = this.#environment.wall()
+    const unallowed = requests.map((request) => lackFor(request, principal, wallMs))
+    if (this.#audit !== undefined) {
+      for (const [index, lack] of unallowed.entries()) {
+        if (lack !== undefined) this.#audit.refused(caller, requests[index] as Request, lack)
+      }
     }
     if (unallowed[0] !== undefined && !unallowed.includes(undefined)) throw new RequestsRefused(unallowed[0])
     // Nothing is counted before all that can be refused for its own sake has been.
@@ -83,18 +87,23 @@ export class AuthorizedStore implements StoreAccess {
       (request, index) => unallowed[index] ?? unsupported[index] ?? this.#quotas.admit(request, token),
     )
     if (lacks[0] !== undefined && !lacks.includes(undefined)) throw refusalFor(lacks[0])
-    const allowed = requests.filter((_, index) => lacks[index] === undefined)
-    const marked = this.#marksClaims ? allowed.map((request) => withVia(request, principal)) : allowed
+    const isWhole = lacks.every((lack) => lack === undefined)
+    const allowed = isWhole ? requests : requests.filter((_, index) => lacks[index] === undefined)
+    if (this.#marksClaims) for (const request of allowed) markVia(request, principal)
     await this.#clockReaches(allowed, principal)
-    const statuses = [...(await this.#store.send(marked, session))]
-    for (const [index, request] of allowed.entries()) {
+    const statuses = await this.#store.send(allowed, session)
+    let index = 0
+    for (const request of allowed) {
       const status = statuses[index] as ClaimStatus
+      index += 1
       this.#quotas.answered(request, status)
       this.#audit?.answered(caller, request, status)
       if (request.op === 'evict' && !evictionsAreShown) this.#store.evictionAsked({ principal, request, status })
     }
+    if (isWhole) return statuses
+    let next = 0
     return lacks.map((lack) =>
-      lack === undefined ? (statuses.shift() as ClaimStatus) : { state: 'unknown', error: lack },
+      lack === undefined ? (statuses[next++] as ClaimStatus) : { state: 'unknown', error: lack },
     )
   }
 
@@ -128,10 +137,16 @@ function refusalFor(lack: LeaseholdError): Error {
   return new HttpError(429, 'quota', lack)
 }
 
-/** Operators see by whose token a claim was made: what a runner says of itself proves nothing. */
-function withVia(request: Request, { name }: Principal): Request {
-  if (request.op !== 'claim') return request
-  const { claim } = request
-  const { runner } = claim
-  return { op: 'claim', claim: { ...claim, runner: { ...runner, metadata: { ...runner.metadata, via: name } } } }
+/**
+ * Operators see by whose token a claim was made: what a runner says of itself proves nothing. Written into the runner itself: metadata
+ * may have thousands of fields, and a copy would have to be checked anew.
+ */
+function markVia(request: Request, { name }: Principal): void {
+  if (request.op !== 'claim') return
+  const runner: Mutable<Runner> = request.claim.runner
+  const metadata: Record<string, unknown> = runner.metadata ?? {}
+  metadata['via'] = name
+  runner.metadata = metadata
 }
+
+type Mutable<Value> = { -readonly [Field in keyof Value]: Value[Field] }

@@ -197,12 +197,13 @@ export class ClaimQuotas {
   #sweep(): void {
     const now = this.#environment.now()
     const bucketNow = Math.floor(now / bucketMs)
+    if (bucketNow <= this.#sweptUntil) return
     // After a long silence there are fewer buckets than seconds.
     const due =
       bucketNow - this.#sweptUntil > this.#dueIn.size
         ? [...this.#dueIn.keys()].filter((bucket) => bucket <= bucketNow)
         : Array.from({ length: bucketNow - this.#sweptUntil }, (_, index) => this.#sweptUntil + index + 1)
-    this.#sweptUntil = Math.max(this.#sweptUntil, bucketNow)
+    this.#sweptUntil = bucketNow
     for (const bucket of due) {
       const names = this.#dueIn.get(bucket) ?? []
       this.#dueIn.delete(bucket)
@@ -233,7 +234,12 @@ function memoryOf(value: unknown): number {
   if (typeof value === 'string') return bytesPerPart + value.length
   if (typeof value !== 'object' || value === null) return bytesPerPart
   let bytes = bytesPerPart
-  if (Array.isArray(value)) for (const part of value) bytes += memoryOf(part)
-  else for (const name in value) bytes += name.length + memoryOf((value as Readonly<Record<string, unknown>>)[name])
+  if (Array.isArray(value)) {
+    for (const part of value as readonly unknown[]) bytes += memoryOf(part)
+    return bytes
+  }
+  for (const name of Object.keys(value)) {
+    bytes += name.length + memoryOf((value as Readonly<Record<string, unknown>>)[name])
+  }
   return bytes
 }

@@ -1,6 +1,7 @@
 import type { Request, ClaimStatus, Notification } from '../../core/contract/driver.ts'
 import { claimName } from '../../core/contract/requests.ts'
 import type { Environment } from '../../core/time/environment.ts'
+import { readableStatus } from '../auth/readable-names.ts'
 import type { EventFeed, Principal } from '../contract/call.ts'
 import type { IncomingHttpHeaders } from 'node:http'
 import { sessionHeader } from '../../core/wire/replies.ts'
@@ -16,6 +17,8 @@ interface Entry {
 type Send = (event: string, data: unknown) => void
 
 interface Stream {
+  /** Whose token opened it. */
+  readonly principal: Principal
   readonly send: Send
   readonly end: () => void
 }
@@ -29,20 +32,28 @@ const pollWithinMs = 1000
 /** How many of the oldest entries are checked whenever one is made: more than one, so that they do not pile up. */
 const looksPerEntry = 2
 
+/** How many claims are remembered, of all tokens and of each. A claim of a token that has its share is not remembered, and polls. */
+export interface SessionLimits {
+  readonly claimsMax: number
+  readonly claimsPerTokenMax: number
+}
+
 /**
  * Which session sent a claim last, and the stream on which that session is notified. All of it serves hints: a claim
  * that is forgotten here asks again by itself.
  */
 export class Sessions {
   readonly #environment: Environment
-  readonly #claimsMax: number
+  readonly #limits: SessionLimits
+  /** How many entries each token has. */
+  readonly #counts = new Map<string, number>()
   readonly #describe: (status: ClaimStatus) => unknown
   readonly #entries = new Map<string, Entry>()
   readonly #streams = new Map<string, Stream>()
 
-  constructor(environment: Environment, claimsMax: number, describe: (status: ClaimStatus) => unknown) {
+  constructor(environment: Environment, limits: SessionLimits, describe: (status: ClaimStatus) => unknown) {
     this.#environment = environment
-    this.#claimsMax = claimsMax
+    this.#limits = limits
     this.#describe = describe
   }
 
@@ -59,14 +70,17 @@ export class Sessions {
   /** Takes in what became of a request. */
   answered(session: string | undefined, request: Request, status: ClaimStatus): void {
     if (request.op === 'evict') return
-    if (isOver(status)) this.#entries.delete(placeOf(request.op === 'claim' ? request.claim : request))
-    // Once more: the answer to a request before it, sent together with it, may have ended the same claim.
-    else if (session !== undefined) this.sending(session, request)
+    const place = placeOf(request.op === 'claim' ? request.claim : request)
+    if (isOver(status)) this.#forget(place)
+    // The answer to a request before it, sent together with it, may have ended the same claim: it is noted once more.
+    else if (session !== undefined && !this.#entries.has(place)) this.sending(session, request)
   }
 
-  /** The status as its session is answered: a claim that waits and cannot be notified is told to poll. */
-  answerFor(session: string | undefined, status: ClaimStatus): ClaimStatus {
-    if (session === undefined || status.state !== 'waiting' || this.#streams.has(session)) return status
+  /** The status as its session is answered: a claim that waits and cannot be notified has to poll. */
+  answerFor(session: string | undefined, request: Request, status: ClaimStatus): ClaimStatus {
+    if (session === undefined || status.state !== 'waiting' || request.op === 'evict') return status
+    const isNoted = this.#entries.has(placeOf(request.op === 'claim' ? request.claim : request))
+    if (isNoted && this.#streams.has(session)) return status
     return status.againMs <= pollWithinMs ? status : { ...status, againMs: pollWithinMs }
   }
 
@@ -77,8 +91,10 @@ export class Sessions {
     if (entry === undefined) return
     const stream = this.#streams.get(entry.session)
     if (notification === 'poll') return stream?.send('poll', { key, id })
-    if (isOver(notification)) this.#entries.delete(place)
-    stream?.send('status', { key, id, status: this.#describe(notification) })
+    if (isOver(notification)) this.#forget(place)
+    if (stream === undefined) return
+    const status = this.#describe(readableStatus(notification, key, stream.principal))
+    stream.send('status', { key, id, status })
   }
 
   /** The store's own notifications may have been lost. A session without a stream takes the opening of its next one for a gap. */
@@ -90,10 +106,10 @@ export class Sessions {
    * The notifications of one session. A newer stream of the same session takes the place of an older one, which ends: its caller may be
    * gone without a word, and would count as a stream for long.
    */
-  stream(session: string): EventFeed {
+  stream(session: string, principal: Principal): EventFeed {
     return {
       attach: (send, end) => {
-        const stream: Stream = { send, end }
+        const stream: Stream = { principal, send, end }
         const older = this.#streams.get(session)
         this.#streams.set(session, stream)
         older?.end()
@@ -109,19 +125,38 @@ export class Sessions {
   #note(session: string, place: string, ttlMs: number): void {
     const now = this.#environment.now()
     // Last in the order of the map: the oldest entries come first.
-    this.#entries.delete(place)
-    this.#entries.set(place, { session, until: now + 2 * ttlMs })
+    this.#forget(place)
+    const token = tokenOf(session)
+    const count = this.#counts.get(token) ?? 0
+    if (count < this.#limits.claimsPerTokenMax) {
+      this.#counts.set(token, count + 1)
+      this.#entries.set(place, { session, until: now + 2 * ttlMs })
+    }
     this.#forgetSome(now)
+  }
+
+  #forget(place: string): void {
+    const entry = this.#entries.get(place)
+    if (entry === undefined) return
+    this.#entries.delete(place)
+    const token = tokenOf(entry.session)
+    const left = (this.#counts.get(token) ?? 1) - 1
+    if (left > 0) this.#counts.set(token, left)
+    else this.#counts.delete(token)
   }
 
   #forgetSome(now: number): void {
     let looks = looksPerEntry
     for (const [place, entry] of this.#entries) {
-      const tooMany = this.#entries.size > this.#claimsMax
+      const tooMany = this.#entries.size > this.#limits.claimsMax
       if (looks-- <= 0 && !tooMany) return
-      this.#entries.delete(place)
+      if (now >= entry.until || tooMany) {
+        this.#forget(place)
+        continue
+      }
       // A long lease must not stand before shorter ones that are over.
-      if (now < entry.until && !tooMany) this.#entries.set(place, entry)
+      this.#entries.delete(place)
+      this.#entries.set(place, entry)
     }
   }
 }
@@ -133,6 +168,11 @@ function isOver(status: ClaimStatus): boolean {
 
 /** Names an entry: an id alone may be used with several keys. */
 const placeOf = claimName
+
+/** The token of a session, as `sessionOf` names it. */
+function tokenOf(session: string): string {
+  return session.slice(0, Math.max(0, session.lastIndexOf(' ')))
+}
 
 const sessionForm = /^[A-Za-z0-9_-]{22,64}$/
 

@@ -175,7 +175,7 @@ export class StoreFacade implements Omit<StoreAccess, 'sendFor'> {
             this.#sessions.answered(session, request, status)
             this.#metrics.requestAnswered(request.op, status.state)
             const told = status.state === 'unknown' ? this.#failed(request, status) : status
-            statuses[index] = this.#sessions.answerFor(session, told)
+            statuses[index] = this.#sessions.answerFor(session, request, told)
             missing -= 1
             if (missing === 0) resolve(statuses)
           },

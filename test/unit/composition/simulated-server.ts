@@ -13,6 +13,7 @@ import { FaultLog, StoreFacade } from '../../../src/server/store/store-facade.ts
 import { ServerMetrics } from '../../../src/server/store/metrics.ts'
 import { Sessions } from '../../../src/server/store/sessions.ts'
 import { linkDown, type NetworkLink } from '../../../src/testing/simulation/network.ts'
+import { anybody } from '../../../src/server/auth/tokens.ts'
 
 /** What a client, or another server, reaches a server over. */
 export type Way = Pick<NetworkLink, 'ask' | 'read' | 'deliver'>
@@ -55,7 +56,7 @@ export class SimulatedServer {
 
   start(): void {
     const environment = this.#environment
-    const sessions = new Sessions(environment, 1000, (status) => status)
+    const sessions = new Sessions(environment, { claimsMax: 1000, claimsPerTokenMax: 1000 }, (status) => status)
     const keepers = { sessions, metrics: new ServerMetrics(), faults: new FaultLog(undefined, environment) }
     this.#run = { gate: new StoreFacade(this.#store, environment, keepers), sessions, streams: new Set() }
   }
@@ -101,7 +102,7 @@ export class SimulatedServer {
       if (event === 'gap') received.onGap()
       else received.onNotification(key, id, event === 'poll' ? 'poll' : status)
     }
-    run.sessions.stream(session).attach(send, () => {})
+    run.sessions.stream(session, anybody).attach(send, () => {})
   }
 
   /** Has the server do something, which takes a moment before and after. Killed meanwhile, it never answers. */

@@ -1,0 +1,24 @@
+import type { ClaimStatus, Runner } from '../../core/contract/driver.ts'
+import { storeKey } from '../../core/contract/scope.ts'
+import type { Principal } from '../contract/call.ts'
+import { namespaceOf } from './rights.ts'
+
+/**
+ * A runner as a token may see it. A claim that waits names locks that its owner holds (`holds`): the names of locks that the token may
+ * not read are left out. `key` is the key of the claim; the names are of the same namespace. @internal
+ */
+export function readableRunner(runner: Runner, key: string, principal: Principal): Runner {
+  const { holds, ...rest } = runner
+  if (holds === undefined) return runner
+  const namespace = namespaceOf(key)
+  const readable = holds.filter((name) => principal.may('read', storeKey(namespace, name)))
+  if (readable.length === holds.length) return runner
+  return readable.length === 0 ? rest : { ...rest, holds: readable }
+}
+
+/** The status of a claim as a token may see it: the holder before it may have named other locks. @internal */
+export function readableStatus(status: ClaimStatus, key: string, principal: Principal): ClaimStatus {
+  if (status.state !== 'held' || status.after === undefined) return status
+  const runner = readableRunner(status.after.runner, key, principal)
+  return runner === status.after.runner ? status : { ...status, after: { ...status.after, runner } }
+}

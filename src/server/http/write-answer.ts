@@ -1,0 +1,31 @@
+import type { ServerResponse } from 'node:http'
+import { Readable } from 'node:stream'
+
+const pieceBytes = 65_536
+
+/**
+ * Writes an answer whose head has been written, and cuts it off when nothing of it is read for so long: it would stay in
+ * memory for as long as its connection, and no limit counts it any more. @internal
+ */
+export function writeAnswer(
+  response: ServerResponse,
+  body: string | Uint8Array,
+  readWithinMs: number,
+  unread: () => void,
+): void {
+  const isSmall = body.length * 3 <= pieceBytes
+  if (isSmall) response.end(body)
+  // The system has taken all of it.
+  if (isSmall && response.socket?.writableLength === 0) return
+  response.setTimeout(readWithinMs, () => {
+    if (!response.writableFinished) unread()
+    response.destroy()
+  })
+  if (isSmall) return
+  // Each piece that is taken starts the time anew: slow is not gone.
+  Readable.from(piecesOf(typeof body === 'string' ? Buffer.from(body) : body)).pipe(response)
+}
+
+function* piecesOf(bytes: Uint8Array): Iterable<Uint8Array> {
+  for (let from = 0; from < bytes.length; from += pieceBytes) yield bytes.subarray(from, from + pieceBytes)
+}
