@@ -77,7 +77,11 @@ export class AuthorizedStore implements StoreAccess {
       if (lack !== undefined) this.#audit?.refused(caller, requests[index] as Request, lack)
     }
     if (unallowed[0] !== undefined && !unallowed.includes(undefined)) throw new RequestsRefused(unallowed[0])
-    // Nothing is counted before all that can be refused for its own sake has been.
+    await this.#clockReaches(
+      requests.filter((_, index) => unallowed[index] === undefined && unsupported[index] === undefined),
+      principal,
+    )
+    // Nothing is counted before all that can be refused for its own sake has been, and what is counted is sent in the same turn.
     const token = this.#marksClaims ? principal.name : undefined
     const lacks = requests.map(
       (request, index) => unallowed[index] ?? unsupported[index] ?? this.#quotas.admit(request, token),
@@ -85,7 +89,6 @@ export class AuthorizedStore implements StoreAccess {
     if (lacks[0] !== undefined && !lacks.includes(undefined)) throw refusalFor(lacks[0])
     const allowed = requests.filter((_, index) => lacks[index] === undefined)
     const marked = this.#marksClaims ? allowed.map((request) => withVia(request, principal)) : allowed
-    await this.#clockReaches(allowed, principal)
     const statuses = [...(await this.#store.send(marked, session))]
     for (const [index, request] of allowed.entries()) {
       const status = statuses[index] as ClaimStatus
