@@ -7,6 +7,7 @@ import {
   readEviction,
   type EvictionContext,
 } from '../../src/server/operators/evictions.ts'
+import { ownPace } from '../../src/server/operators/changes.ts'
 import { LockPages, lockQuery } from '../../src/server/operators/locks.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { claim, claimOf, release } from '../support/claims.ts'
@@ -20,7 +21,7 @@ function bench() {
   const pages = new LockPages(driver, time.environment)
   const read = (query: Record<string, string>, namespaces: readonly string[] | '*' = '*') => {
     const principal = principalFor(namespaces)
-    return pages.read(principal, lockQuery(new URLSearchParams(query), principal))
+    return pages.read(principal, lockQuery(new URLSearchParams(query), principal), ownPace)
   }
   /** The names on all pages, page by page. */
   const readAll = async (query: Record<string, string>, namespaces: readonly string[] | '*' = '*') => {

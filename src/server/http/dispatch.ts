@@ -93,6 +93,8 @@ export interface CarryOutOptions {
    * caller's turn, and rejects if there are too many calls.
    */
   readonly admit: (bodyBytes: number) => Promise<void>
+  /** As `turn` of a call. */
+  readonly turn: () => Promise<void>
 }
 
 /** Reads the body of the request, and lets the route answer. */
@@ -100,13 +102,13 @@ export async function carryOut(
   request: IncomingMessage,
   { route, principal, address, query, parameters }: AuthorizedCall,
   { limits, rates }: Pick<AccessPolicy, 'limits' | 'rates'>,
-  { signal, received, admit }: CarryOutOptions,
+  { signal, received, admit, turn }: CarryOutOptions,
 ): Promise<Answer> {
   const bytes = hasBody(route, request) ? await readBody(request, limits, received) : undefined
   await admit(bytes?.length ?? 0)
   const body = bytes && parsed(bytes)
   const charge = (requests: number): void => rates.chargeToken(principal.name, requests)
-  const call: Call = { principal, address, headers: request.headers, query, parameters, body, signal, charge }
+  const call: Call = { principal, address, headers: request.headers, query, parameters, body, signal, charge, turn }
   return route.handle(call)
 }
 

@@ -1,6 +1,6 @@
 import type { KeyPage, ListQuery } from '../../core/contract/driver.ts'
 import { keyPage, knownHeader } from '../../core/wire/replies.ts'
-import { json, type Answer, type Call, type Route } from '../contract/call.ts'
+import { json, type Answer, type Call, type Pace, type Route } from '../contract/call.ts'
 import { invalid } from '../contract/http-error.ts'
 import { requestBounds } from '../../core/contract/bounds.ts'
 import type { ServerLimits } from '../contract/limits.ts'
@@ -20,7 +20,7 @@ const query = {
 }
 
 /** So many bytes of a page count as one request more, for the rate limit of a token. */
-const bytesPerRequest = 8192
+export const bytesPerRequest = 8192
 
 /** `GET /v1/keys`: what `list` of a driver is in a process, but for the ids. */
 export function keysRoute(
@@ -40,7 +40,7 @@ export function keysRoute(
     async handle(call) {
       const asked = listQuery(call)
       checkListing(asked.key ?? asked.prefix, call.principal)
-      return boundedPage(store, asked, { bytesMax: listBytesMax, charge: (requests) => call.charge(requests) })
+      return boundedPage(store, asked, { bytesMax: listBytesMax, pace: call })
     },
   }
 }
@@ -74,15 +74,16 @@ function decoded(known: string): string {
 async function boundedPage(
   store: Pick<StoreAccess, 'list'>,
   asked: ListQuery,
-  { bytesMax, charge }: { readonly bytesMax: number; readonly charge: Call['charge'] },
+  { bytesMax, pace }: { readonly bytesMax: number; readonly pace: Pace },
 ): Promise<Answer> {
   let narrowed = asked
   for (;;) {
+    await pace.turn()
     const page = withoutIds(await store.list(narrowed), asked.known)
     const answer = json(page)
     const length = Buffer.byteLength(answer.body as string)
     // A long page costs as much as many requests.
-    charge(Math.floor(length / bytesPerRequest))
+    pace.charge(Math.floor(length / bytesPerRequest))
     const most = Math.max(0, ...page.keys.map(({ claims }) => claims.length))
     // A claim that the caller knows is shown beyond the number asked for.
     const isLeast = page.keys.length <= 1 && (most <= 1 || narrowed.claims === 1)
