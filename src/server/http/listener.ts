@@ -121,6 +121,8 @@ export class HttpListener {
     this.#server.on('drop', () => this.#drops.note('connections'))
     this.#server.on('connection', (socket: Socket) => this.#connections.accept(socket))
     this.#server.on(tls === undefined ? 'connection' : 'secureConnection', (socket) => void this.#current.add(socket))
+    // Node would answer for itself, and count nothing.
+    this.#server.on('checkExpectation', onRequest)
     this.#server.on('clientError', (error, socket) => this.#clientFaults.answer(error, socket))
     this.#server.on('tlsClientError', (error, socket) => this.#noteHandshake(error, socket))
   }
@@ -238,7 +240,10 @@ export class HttpListener {
           turn: () => this.#turn(call, unitsPerTurn),
         })
         this.#refuseStream(answer, call)
-      } else answer = preflight
+      } else {
+        this.accessPolicy.rates.checkAddress(seen.address)
+        answer = preflight
+      }
     } catch (error) {
       answer = this.#failed(error, seen, request)
     }
