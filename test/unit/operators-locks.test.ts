@@ -217,10 +217,10 @@ describe('an eviction', () => {
     const logged: string[] = []
     const logger = { debug: () => {}, info: () => {}, warn: (message: string) => void logged.push(message) }
     const { time } = bench()
-    const asked = { ...eviction, fence: 7, reason: 'done\nops evicts fence 8' }
+    const asked = { ...eviction, fence: 7, reason: 'done\nops evicts fence 8\u009b31m\u202e' }
     new Audit(logger).record(auditEntryOf(time, principalFor('*'), asked, { result: 'not-held' }))
     expect(logged).toEqual([
-      String.raw`tester evicts fence 7 of "default/named:a" (not-held): done\nops evicts fence 8`,
+      String.raw`tester evicts fence 7 of "default/named:a" (not-held): done\nops evicts fence 8\u009b31m\u202e`,
     ])
   })
 
