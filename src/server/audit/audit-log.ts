@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { EvictRule, Request } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
+import { networkOf } from '../auth/rate-limits.ts'
 import type { LineFile } from './line-file.ts'
 
 /** What the audit says of one thing that was done, or refused. */
@@ -42,13 +43,17 @@ interface Repeated {
 }
 
 const gatherMs = 1000
-const kindsMax = 1000
+/** Kinds of refusals in that time: of one caller, which must not hide those of others, and of all. */
+const kindsPerCallerMax = 100
+const kindsMax = 5000
 
 /** Writes what was done as JSON lines. @internal */
 export class AuditLog {
   readonly #file: Pick<LineFile, 'write' | 'reopen' | 'close'>
   readonly #environment: Pick<Environment, 'wall' | 'timer'>
   #repeated = new Map<string, Repeated>()
+  /** How many kinds of refusals each caller has among them. */
+  #kindsByCaller = new Map<string, number>()
 
   constructor(file: Pick<LineFile, 'write' | 'reopen' | 'close'>, environment: Pick<Environment, 'wall' | 'timer'>) {
     this.#file = file
@@ -71,7 +76,12 @@ export class AuditLog {
       return
     }
     if (this.#repeated.size === 0) this.#environment.timer(gatherMs, () => this.#tellRepeated())
-    if (this.#repeated.size >= kindsMax) return this.#others(record)
+    const { event, by, from } = record
+    const caller = by === undefined ? `address ${networkOf(from ?? '')}` : `token ${by}`
+    const kinds = this.#kindsByCaller.get(caller) ?? 0
+    if (kinds >= kindsPerCallerMax) return this.#others(`${event} ${caller}`, { event, by, from, why: 'many reasons' })
+    if (this.#repeated.size >= kindsMax) return this.#others(event, { event, why: 'many callers' })
+    this.#kindsByCaller.set(caller, kinds + 1)
     this.#repeated.set(kind, { record, count: 0 })
     this.record(record)
   }
@@ -86,16 +96,17 @@ export class AuditLog {
     await this.#file.close(withinMs)
   }
 
-  /** Refusals of more kinds than are told apart are counted by their event. */
-  #others({ event }: AuditRecord): void {
-    const known = this.#repeated.get(event)
-    if (known === undefined) this.#repeated.set(event, { record: { event, why: 'many callers' }, count: 1 })
+  /** Refusals of more kinds than are told apart are counted by their event, and by their caller as long as there are not too many. */
+  #others(kind: string, record: AuditRecord): void {
+    const known = this.#repeated.get(kind)
+    if (known === undefined) this.#repeated.set(kind, { record, count: 1 })
     else known.count += 1
   }
 
   #tellRepeated(): void {
     const repeated = this.#repeated
     this.#repeated = new Map()
+    this.#kindsByCaller = new Map()
     for (const { record, count } of repeated.values()) if (count > 0) this.record({ ...record, count })
   }
 }

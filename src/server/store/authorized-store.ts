@@ -84,7 +84,7 @@ export class AuthorizedStore implements StoreAccess {
     // Nothing is counted before all that can be refused for its own sake has been, and what is counted is sent in the same turn.
     const token = this.#marksClaims ? principal.name : undefined
     const lacks = requests.map(
-      (request, index) => unallowed[index] ?? unsupported[index] ?? this.#quotas.admit(request, token),
+      (request, index) => unallowed[index] ?? unsupported[index] ?? this.#excess(caller, request, token),
     )
     if (lacks[0] !== undefined && !lacks.includes(undefined)) throw refusalFor(lacks[0])
     const allowed = requests.filter((_, index) => lacks[index] === undefined)
@@ -99,6 +99,13 @@ export class AuthorizedStore implements StoreAccess {
     return lacks.map((lack) =>
       lack === undefined ? (statuses.shift() as ClaimStatus) : { state: 'unknown', error: lack },
     )
+  }
+
+  /** Counts a request. Gives the limit that it would go beyond, if it would, and records that. */
+  #excess(caller: Caller, request: Request, token: string | undefined): LeaseholdError | undefined {
+    const excess = this.#quotas.admit(request, token)
+    if (excess !== undefined) this.#audit?.refused(caller, request, excess)
+    return excess
   }
 
   /** Waits until our clock has reached the fences that are to be lifted. If it was set back meanwhile, that is refused after all. */
