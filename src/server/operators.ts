@@ -43,6 +43,8 @@ export interface DashboardOptions {
 const dashboardNames: OptionNames<DashboardOptions> = { logger: true, environment: true }
 
 const refreshDefaultMs = 5000
+/** So many evictions of the audit count as one request more. */
+const evictionsPerRequest = 16
 
 /**
  * The routes for people who look after locks, and the page that shows them: pass it to `serve` as `routes`.
@@ -101,24 +103,18 @@ function principalRoute(store: StoreAccess): Route {
 
 function locksRoute(pages: LockPages): Route {
   const summary = 'Locks with their holders and queues, page by page, for people.'
-  return readRoute(
-    '/v1/locks',
-    summary,
-    { query: locksQuery, answer: operatorsLockPage },
-    async ({ principal, query }) => json(await pages.read(principal, lockQuery(query, principal))),
+  return readRoute('/v1/locks', summary, { query: locksQuery, answer: operatorsLockPage }, async (call) =>
+    json(await pages.read(call.principal, lockQuery(call.query, call.principal), call)),
   )
 }
 
 function cyclesRoute(store: StoreAccess, environment: Environment): Route {
   const summary = 'Who waits for whom, and who waits in a cycle.'
-  return readRoute(
-    '/v1/cycles',
-    summary,
-    { query: namespaceQuery, answer: cyclesDocument },
-    async ({ principal, query }) => {
-      return json(await readCycles(store, environment, principal, namespaceParameter(query, principal)))
-    },
-  )
+  return readRoute('/v1/cycles', summary, { query: namespaceQuery, answer: cyclesDocument }, async (call) => {
+    const { principal, query } = call
+    const namespace = namespaceParameter(query, principal)
+    return json(await readCycles(store, environment, { principal, pace: call, namespace }))
+  })
 }
 
 function changesRoute(watch: ChangeWatch): Route {
@@ -136,9 +132,12 @@ function changesRoute(watch: ChangeWatch): Route {
 
 function auditRoute(audit: Audit): Route {
   const summary = "The evictions of this server's life, the newest first."
-  return readRoute('/v1/audit', summary, { answer: auditDocument }, ({ principal, query }) => {
-    readQuery({}, query)
-    return json({ evictions: audit.seenBy(principal) })
+  return readRoute('/v1/audit', summary, { answer: auditDocument }, async (call) => {
+    readQuery({}, call.query)
+    await call.turn()
+    const evictions = audit.seenBy(call.principal)
+    call.charge(Math.floor(evictions.length / evictionsPerRequest))
+    return json({ evictions })
   })
 }
 

@@ -157,6 +157,16 @@ describe('an eviction', () => {
     ])
   })
 
+  test('does not say who the holder was to a token that may not read', async () => {
+    const blind: TokenOptions = { name: 'blind', token: tokenOf('blind'), namespaces: ['billing'], rights: ['evict'] }
+    const { url, fenceOf } = await start({ tokens: [...tokens, blind] })
+    const { value } = await evict(url, { key, fence: await fenceOf(key), reason: 'stuck' }, tokenOf('blind'))
+    expect(value).toMatchObject({ result: 'evicted', by: 'blind' })
+    expect(value).not.toHaveProperty('runner')
+    const { evictions } = (await get(`${url}/v1/audit`, tokenOf('viewer'))).value as { evictions: AuditEntry[] }
+    expect(evictions).toMatchObject([{ by: 'blind', runner: { host: 'here' } }])
+  })
+
   test('that a client asks for, as leasehold evict does, is in the audit too', async () => {
     const { url, fenceOf } = await start()
     const fence = await fenceOf(key)

@@ -160,6 +160,39 @@ describe('the audit', () => {
     expect(written.length).toBeLessThan(100)
   })
 
+  test('has what was refused because its token has as many claims as it may have', async () => {
+    const { url, lines } = await start({ limits: { claimsPerTokenMax: 1 } })
+    const two = [claimOf(key), claimOf('billing/named:other')]
+    await postRequests(
+      url,
+      two.map((claim) => ({ op: 'claim', claim })),
+      tokenOf('worker'),
+    )
+    await postRequests(url, [{ op: 'claim', claim: claimOf('billing/named:third') }], tokenOf('worker'))
+    const why = expect.stringContaining('1 claims of this token')
+    const refused = (await lines(3)).filter(({ event }) => event === 'refused')
+    expect(refused).toMatchObject([
+      { by: 'worker', op: 'claim', key: 'billing/named:other', why },
+      { by: 'worker', op: 'claim', key: 'billing/named:third', why },
+    ])
+  })
+
+  test('has a refusal of one token by its name and key, however many others another brings about', async () => {
+    const { server, url, file } = await start()
+    const claims = (namespace: string, count: number): Request[] =>
+      Array.from({ length: count }, (_, index) => ({ op: 'claim', claim: claimOf(`${namespace}/named:${index}`) }))
+    for (let calls = 0; calls < 6; calls += 1) {
+      await postRequests(url, claims(`foreign${calls}`, 1000), tokenOf('worker'))
+    }
+    await postRequests(url, claims('other', 1), tokenOf('warden'))
+    await server.close()
+    const written = linesIn(file)
+    expect(written.filter(({ by }) => by === 'warden')).toMatchObject([{ event: 'refused', key: 'other/named:0' }])
+    const own = written.filter(({ by }) => by === 'worker')
+    expect(own.reduce((sum, { count = 1 }) => sum + count, 0)).toBe(6000)
+    expect(own.length).toBeLessThan(3000)
+  })
+
   test('has no secret in it, and no control character, whatever a caller sends', async () => {
     const { url, file, lines } = await start()
     const own = claimOf(key)

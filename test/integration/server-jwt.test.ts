@@ -222,7 +222,13 @@ describe('keys at a URL', () => {
     expect(refused).toMatchObject({ status: 503, value: { error: { reason: 'network' } } })
     expect(refused.headers.get('retry-after')).toBe('1')
     expect(warnings.join('\n')).toContain('it answered 500')
+    // Everybody can send what looks like a JWT: neither the issuer nor the log gets a line for each.
+    const strangers = await Promise.all(Array.from({ length: 20 }, async () => get(`${url}/v1/store`, await made())))
+    expect(new Set(strangers.map(({ status }) => status))).toEqual(new Set([503]))
+    expect(warnings).toHaveLength(1)
+    expect(state.asked).toBe(1)
     state.status = 200
+    aheadMs = 1000
     expect(await get(`${url}/v1/store`, await made())).toMatchObject({ status: 200 })
     state.status = 500
     aheadMs = 3_600_000

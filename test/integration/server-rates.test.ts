@@ -1,3 +1,5 @@
+import { connect as connectSocket } from 'node:net'
+import { text as textOf } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
 import type { Request } from '../../src/core/contract/driver.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
@@ -94,6 +96,27 @@ describe('an address that calls more often than it may', () => {
     expect(text).toContain('leasehold_server_rate_limited_calls_total{by="address"} 2')
     advance(1000)
     expect(await get(`${url}/v1/store`, tokenOf('one'))).toMatchObject({ status: 200 })
+  })
+
+  test.each([
+    ['a header Expect that is not understood', 417, 'GET /v1/store HTTP/1.1\r\nhost: x\r\nexpect: more\r\n\r\n'],
+    ['a URL that is too long', 414, `GET /${'a'.repeat(9000)} HTTP/1.1\r\nhost: x\r\n\r\n`],
+    [
+      'a preflight request',
+      204,
+      'OPTIONS /v1/store HTTP/1.1\r\nhost: x\r\norigin: https://app.example\r\naccess-control-request-method: PUT\r\n\r\n',
+    ],
+  ])('is counted for %s too, which is answered and its connection closed', async (_, status, call) => {
+    const corsOrigins = ['https://app.example']
+    const { url } = await start({ perAddress: { perSecond: 1, burst: 2 } }, { corsOrigins })
+    const statuses: number[] = []
+    for (let calls = 0; calls < 3; calls += 1) {
+      const socket = connectSocket(Number(new URL(url).port), '127.0.0.1')
+      const answer = textOf(socket)
+      socket.write(call)
+      statuses.push(Number((await answer).split(' ')[1]))
+    }
+    expect(statuses).toEqual([status, status, 429])
   })
 
   test('is the one that a trusted proxy names, and nobody else’s word counts', async () => {

@@ -3,7 +3,7 @@ import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import type { Principal } from '../../src/server/contract/call.ts'
 import { ChangeWatch } from '../../src/server/operators/change-watch.ts'
-import { changesBetween, readSnapshot, totalsOf } from '../../src/server/operators/changes.ts'
+import { changesBetween, ownPace, readSnapshot, totalsOf } from '../../src/server/operators/changes.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { around } from '../support/around.ts'
 import { ask, claim, claimOf, release } from '../support/claims.ts'
@@ -19,10 +19,10 @@ describe('between two looks', () => {
     await claim(driver, first)
     const second = claimOf(key, { ttlMs: 60_000 })
     await claim(driver, second)
-    const before = await readSnapshot(driver)
+    const before = await readSnapshot(driver, ownPace)
     await steps(driver, time.advance)
     const kinds = (changes: ReturnType<typeof changesBetween>) => changes.map((each) => [each.kind, each.fence > 0])
-    const after = await readSnapshot(driver)
+    const after = await readSnapshot(driver, ownPace)
     return { first, second, before, after, kinds: kinds(changesBetween(before, after, 'now')) }
   }
 
@@ -55,14 +55,14 @@ describe('between two looks', () => {
     const holder = claimOf(key)
     for (const each of [holder, ...Array.from({ length: 1500 }, () => claimOf(key))]) await claim(driver, each)
     await time.advance(10)
-    const before = await readSnapshot(driver)
+    const before = await readSnapshot(driver, ownPace)
     await time.advance(10)
     await release(driver, holder)
-    const later = await readSnapshot(driver)
+    const later = await readSnapshot(driver, ownPace)
     expect(changesBetween(before, later, 'now').map(({ kind }) => kind)).toEqual(['released', 'granted'])
     const urgent = Array.from({ length: 20 }, () => claimOf(key, { priority: 5 }))
     for (const each of urgent) await claim(driver, each)
-    const last = await readSnapshot(driver)
+    const last = await readSnapshot(driver, ownPace)
     expect(changesBetween(later, last, 'now').map(({ kind }) => kind)).toEqual([])
     expect(totalsOf(last, () => true)).toMatchObject({ locks: 1, holders: 1, waiters: 1519 })
   })

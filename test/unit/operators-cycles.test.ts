@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { ListedClaim, LockDriver } from '../../src/core/contract/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { readCycles, comparable } from '../../src/server/operators/cycles.ts'
-import { readSnapshot } from '../../src/server/operators/changes.ts'
+import { ownPace, readSnapshot } from '../../src/server/operators/changes.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { around } from '../support/around.ts'
 import { claim, claimOf } from '../support/claims.ts'
@@ -17,7 +17,11 @@ function bench() {
     return claim(driver, claimOf(name, { runner: { ...runner, ...(owner !== undefined && { owner }) }, ...wish }))
   }
   const read = async (namespaces: readonly string[] | '*' = '*', store: LockDriver = driver) => {
-    const reading = readCycles(store, time.environment, principalFor(namespaces), undefined)
+    const reading = readCycles(store, time.environment, {
+      principal: principalFor(namespaces),
+      pace: { charge: () => {}, turn: () => Promise.resolve() },
+      namespace: undefined,
+    })
     await time.advance(1000)
     return reading
   }
@@ -103,7 +107,7 @@ test('many readers and many writers of one lock take no time from others, and hi
     cycles: 1,
     truncated: true,
   })
-  const { keys } = comparable({ ...(await readSnapshot(driver)) })
+  const { keys } = comparable({ ...(await readSnapshot(driver, ownPace)) })
   // 100,000 pairs, 600 a writer.
   expect(keys.find(({ key }) => key === 'crowd/named:x')?.claims).toHaveLength(600 + 166)
 })

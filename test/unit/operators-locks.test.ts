@@ -7,6 +7,7 @@ import {
   readEviction,
   type EvictionContext,
 } from '../../src/server/operators/evictions.ts'
+import { ownPace } from '../../src/server/operators/changes.ts'
 import { LockPages, lockQuery } from '../../src/server/operators/locks.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { claim, claimOf, release } from '../support/claims.ts'
@@ -20,7 +21,7 @@ function bench() {
   const pages = new LockPages(driver, time.environment)
   const read = (query: Record<string, string>, namespaces: readonly string[] | '*' = '*') => {
     const principal = principalFor(namespaces)
-    return pages.read(principal, lockQuery(new URLSearchParams(query), principal))
+    return pages.read(principal, lockQuery(new URLSearchParams(query), principal), ownPace)
   }
   /** The names on all pages, page by page. */
   const readAll = async (query: Record<string, string>, namespaces: readonly string[] | '*' = '*') => {
@@ -216,10 +217,10 @@ describe('an eviction', () => {
     const logged: string[] = []
     const logger = { debug: () => {}, info: () => {}, warn: (message: string) => void logged.push(message) }
     const { time } = bench()
-    const asked = { ...eviction, fence: 7, reason: 'done\nops evicts fence 8' }
+    const asked = { ...eviction, fence: 7, reason: 'done\nops evicts fence 8\u009b31m\u202e' }
     new Audit(logger).record(auditEntryOf(time, principalFor('*'), asked, { result: 'not-held' }))
     expect(logged).toEqual([
-      String.raw`tester evicts fence 7 of "default/named:a" (not-held): done\nops evicts fence 8`,
+      String.raw`tester evicts fence 7 of "default/named:a" (not-held): done\nops evicts fence 8\u009b31m\u202e`,
     ])
   })
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { Request } from '../../src/core/contract/driver.ts'
 import { findDeadlocks, claimsInBoth } from '../../src/core/rule/wait-for-graph.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
-import { readSnapshot } from '../../src/server/operators/changes.ts'
+import { ownPace, readSnapshot } from '../../src/server/operators/changes.ts'
 import { claimOf } from '../support/claims.ts'
 import { Crowd } from './wait-for/crowd.ts'
 
@@ -58,7 +58,7 @@ test('a cycle of ten thousand is found, and in a line of ten thousand nobody is 
     await ring.send([wait])
     if (place < count - 1) await line.send([wait])
   }
-  const found = findDeadlocks(await readSnapshot(ring))
+  const found = findDeadlocks(await readSnapshot(ring, ownPace))
   expect(found.map(({ candidates, cycle }) => [candidates.length, cycle.length])).toEqual([[count, count]])
-  expect(findDeadlocks(await readSnapshot(line))).toEqual([])
+  expect(findDeadlocks(await readSnapshot(line, ownPace))).toEqual([])
 })

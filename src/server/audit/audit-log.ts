@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { EvictRule, Request } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
+import { networkOf } from '../auth/rate-limits.ts'
 import type { LineFile } from './line-file.ts'
 
 /** What the audit says of one thing that was done, or refused. */
@@ -42,16 +43,16 @@ interface Repeated {
 }
 
 const gatherMs = 1000
-const kindsMax = 1000
-/** Of one caller: it must not take all kinds, and hide the refusals of others. */
+/** Kinds of refusals in that time: of one caller, which must not hide those of others, and of all. */
 const kindsPerCallerMax = 100
+const kindsMax = 5000
 
 /** Writes what was done as JSON lines. @internal */
 export class AuditLog {
   readonly #file: Pick<LineFile, 'write' | 'reopen' | 'close'>
   readonly #environment: Pick<Environment, 'wall' | 'timer'>
   #repeated = new Map<string, Repeated>()
-  /** How many kinds of refusals each caller has had since they were last written. */
+  /** How many kinds of refusals each caller has among them. */
   readonly #kindsByCaller = new Map<string, number>()
 
   constructor(file: Pick<LineFile, 'write' | 'reopen' | 'close'>, environment: Pick<Environment, 'wall' | 'timer'>) {
@@ -113,7 +114,7 @@ export class AuditLog {
 
 /** Whose doing a record tells of: a token or, without one, an address. */
 function ownerOf({ by, from }: AuditRecord): string {
-  return by === undefined ? `address ${from ?? ''}` : `token ${by}`
+  return by === undefined ? `address ${networkOf(from ?? '')}` : `token ${by}`
 }
 
 /** What controls a terminal, or breaks a line. */

@@ -13,6 +13,8 @@ const freshMs = 600_000
 const againMs = 30_000
 /** For how long keys count while the issuer does not answer: its fall must not cost every lease. */
 const countMs = 86_400_000
+/** While there are none at all, at most this often: every stranger's JWT asks for them. */
+const againWithoutMs = 1000
 const withinMs = 5000
 const bytesMax = 1_048_576
 
@@ -30,6 +32,7 @@ export class IssuerKeys {
   #keys: LocalJWKSet | undefined
   #readAt = -Infinity
   #triedAt = -Infinity
+  #failure: { readonly error: KeysUnavailable; readonly at: number } | undefined
 
   /** `jwks` is a URL, or the keys themselves. */
   constructor(jose: Jose, jwks: string | JSONWebKeySet, now: () => number) {
@@ -61,6 +64,7 @@ export class IssuerKeys {
       if (isDue) void this.#reading.opened().catch(() => {})
       return this.#keys
     }
+    if (this.#failure !== undefined && this.#now() - this.#failure.at < againWithoutMs) throw this.#failure.error
     await this.#reading.opened()
     if (this.#keys === undefined) throw new KeysUnavailable('The keys were not read.')
     return this.#keys
@@ -78,8 +82,11 @@ export class IssuerKeys {
       if (response.status !== 200) throw new Error(`it answered ${response.status}`)
       this.#keys = this.#jose.createLocalJWKSet(checkKeys(JSON.parse(await textOf(response))))
       this.#readAt = this.#now()
+      this.#failure = undefined
     } catch (error) {
-      throw new KeysUnavailable(`The keys at ${this.#url} cannot be read: ${messageOf(error)}`)
+      const unavailable = new KeysUnavailable(`The keys at ${this.#url} cannot be read: ${messageOf(error)}`)
+      this.#failure = { error: unavailable, at: this.#now() }
+      throw unavailable
     }
   }
 }

@@ -19,6 +19,7 @@ const nameForm = /^[\x21-\x7e]{1,255}$/
 const verifiedMs = 60_000
 const verifiedMax = 10_000
 const longestToken = 8192
+const warnEveryMs = 60_000
 
 /** Verifies JWTs. @internal */
 export class JwtVerifier {
@@ -28,6 +29,7 @@ export class JwtVerifier {
   readonly #environment: Pick<Environment, 'now' | 'wall'>
   readonly #logger: Logger | undefined
   readonly #verified = new Map<string, { readonly signIn: SignIn; readonly until: number }>()
+  #warnedAt = -Infinity
   /** Differs from that of every other verifier, so that what one has let in is looked at again by the next. */
   readonly #generation: string
 
@@ -84,7 +86,7 @@ export class JwtVerifier {
       return payload
     } catch (error) {
       if (error instanceof KeysUnavailable) {
-        this.#logger?.warn(error.message)
+        this.#warn(error.message)
         const message = "The keys of the JWT's issuer cannot be read. The server's log says why."
         throw new HttpError(
           503,
@@ -94,6 +96,14 @@ export class JwtVerifier {
       }
       throw new SignInError(`The JWT is not taken: ${faultOf(error)}.`)
     }
+  }
+
+  /** Everybody can send a JWT: the log is for people. */
+  #warn(message: string): void {
+    const now = this.#environment.now()
+    if (now - this.#warnedAt < warnEveryMs) return
+    this.#warnedAt = now
+    this.#logger?.warn(message)
   }
 
   #signInOf(claims: JWTPayload, digest: string): SignIn {

@@ -39,7 +39,15 @@ export interface Call extends Caller {
   readonly signal: AbortSignal
   /** Counts this many requests more against the token's rate limit: a call counts as one. */
   charge(requests: number): void
+  /**
+   * Resolves when it is this caller's turn once more. To be awaited before each piece of long work, such as reading a page of the store:
+   * in one turn of the event loop a caller gets one such piece done. Rejects if the caller has gone.
+   */
+  turn(): Promise<void>
 }
+
+/** How a route goes about long work, piece by piece. */
+export type Pace = Pick<Call, 'charge' | 'turn'>
 
 /** What a route answers. Made by `json`, `text`, `fixed` or `events`. */
 export interface Answer {

@@ -49,13 +49,16 @@ export async function authorize(
   seen: SeenCall,
 ): Promise<AuthorizedCall> {
   const { address } = seen
-  if (authenticator === undefined) checkHost(request.headers.host)
   const url = request.url ?? ''
-  if (url.length > limits.urlLengthMax) {
-    throw invalid(`The URL is longer than ${limits.urlLengthMax} characters.`, 414, 'limit')
-  }
   const path = pathOf(url)
-  const { route, parameters } = routeOf(request.method ?? '', path, router, () => rates.checkAddress(address))
+  const { route, parameters } = counted(
+    () => {
+      if (authenticator === undefined) checkHost(request.headers.host)
+      checkHead(request, limits)
+      return router.find(request.method ?? '', path)
+    },
+    () => rates.checkAddress(address),
+  )
   seen.route = route.path
   const query = new URLSearchParams(url.slice(path.length + 1))
   const found = { route, query, parameters, address }
@@ -73,11 +76,18 @@ export async function authorize(
   return { ...found, signIn, principal }
 }
 
+/** Refuses what no route is asked about. */
+function checkHead({ url = '', headers }: IncomingMessage, { urlLengthMax }: ServerLimits): void {
+  if (url.length > urlLengthMax) throw invalid(`The URL is longer than ${urlLengthMax} characters.`, 414, 'limit')
+  if (headers.expect === undefined || /^100-continue$/i.test(headers.expect)) return
+  throw invalid('Of the header Expect only 100-continue is understood.', 417)
+}
+
 /** Every call counts against the rate of its address, those to no route too, except what operators must always get an answer to. */
-function routeOf(method: string, path: string, router: Router, count: () => void): FoundRoute {
+function counted(find: () => FoundRoute, count: () => void): FoundRoute {
   let found: FoundRoute | undefined
   try {
-    found = router.find(method, path)
+    found = find()
     return found
   } finally {
     if (found?.route.always !== true) count()
@@ -95,6 +105,8 @@ export interface CarryOutOptions {
    * caller's turn, and rejects if there are too many calls.
    */
   readonly admit: (bodyBytes: number) => Promise<void>
+  /** As `turn` of a call. */
+  readonly turn: () => Promise<void>
 }
 
 /** Reads the body of the request, and lets the route answer. */
@@ -102,7 +114,7 @@ export async function carryOut(
   request: IncomingMessage,
   { route, principal, address, query, parameters }: AuthorizedCall,
   { limits, rates }: Pick<AccessPolicy, 'limits' | 'rates'>,
-  { over, received, admit }: CarryOutOptions,
+  { over, received, admit, turn }: CarryOutOptions,
 ): Promise<Answer> {
   const bytes = hasBody(route, request) ? await readBody(request, limits, received) : undefined
   await admit(bytes?.length ?? 0)
@@ -116,6 +128,7 @@ export async function carryOut(
     parameters,
     body,
     charge,
+    turn,
     get signal() {
       return over.signal
     },

@@ -1,5 +1,5 @@
-/** What a caller may have begun in one turn of the event loop, in units of about a byte of JSON; one call in any case. */
-const unitsPerTurn = 131_072
+/** What a caller may have begun in one turn of the event loop, in units of about a byte of JSON; one call in any case. @internal */
+export const unitsPerTurn = 131_072
 /** What a call costs beside its body. */
 const unitsPerCall = 1024
 

@@ -10,7 +10,7 @@ import { ClientFaults } from './client-faults.ts'
 import { ConnectionLimits } from './connection-limits.ts'
 import { DropLog } from './drop-log.ts'
 import { EventStream } from './event-stream.ts'
-import { FairTurns } from './fair-turns.ts'
+import { FairTurns, unitsPerTurn } from './fair-turns.ts'
 import { HeldBytes, type ByteHolding, type HoldingConnection } from './held-bytes.ts'
 import { carryOut, authorize, type AccessPolicy, type AuthorizedCall, type SeenCall } from './dispatch.ts'
 import { OpenCalls } from './open-calls.ts'
@@ -125,6 +125,8 @@ export class HttpListener {
     this.#server.on('drop', () => this.#drops.note('connections'))
     this.#server.on('connection', (socket: Socket) => this.#connections.accept(socket))
     this.#server.on(tls === undefined ? 'connection' : 'secureConnection', (socket) => void this.#current.add(socket))
+    // Node would answer for itself, and count nothing.
+    this.#server.on('checkExpectation', onRequest)
     this.#server.on('clientError', (error, socket) => this.#clientFaults.answer(error, socket))
     this.#server.on('tlsClientError', (error, socket) => this.#noteHandshake(error, socket))
   }
@@ -239,9 +241,13 @@ export class HttpListener {
           over,
           received: (bytes) => call.holding?.set(bytes),
           admit: (bodyBytes) => this.#admit(call, authorized, bodyBytes),
+          turn: () => this.#turn(call, unitsPerTurn),
         })
         this.#refuseStream(answer, call)
-      } else answer = preflight
+      } else {
+        this.accessPolicy.rates.checkAddress(seen.address)
+        answer = preflight
+      }
     } catch (error) {
       answer = this.#failed(error, seen, request)
     }
@@ -305,8 +311,12 @@ export class HttpListener {
       call.isCarriedOut = true
     }
     if (route.always === true) return
-    await this.#turns.enter(call.owner, bodyBytes)
-    if (call.response.destroyed) throw invalid('The caller has gone.', 400, 'body')
+    await this.#turn(call, bodyBytes)
+  }
+
+  async #turn({ owner, response }: RunningCall, units: number): Promise<void> {
+    await this.#turns.enter(owner, units)
+    if (response.destroyed) throw invalid('The caller has gone.', 400, 'body')
   }
 
   /** The token of a call under way is good no more: a call that waits is told to stop, a stream ends. */

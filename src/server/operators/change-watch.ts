@@ -2,7 +2,15 @@ import type { Environment, Timer } from '../../core/time/environment.ts'
 import type { AuditEntry, ChangeDocument, RatesDocument, TotalsDocument } from '../../dashboard/documents.ts'
 import type { EventFeed, Principal } from '../contract/call.ts'
 import type { StoreAccess } from '../store/store-facade.ts'
-import { changesBetween, ratesOf, renewalsBetween, totalsOf, readSnapshot, type StoreSnapshot } from './changes.ts'
+import {
+  changesBetween,
+  ownPace,
+  ratesOf,
+  renewalsBetween,
+  totalsOf,
+  readSnapshot,
+  type StoreSnapshot,
+} from './changes.ts'
 
 type Send = (event: string, data: unknown) => void
 
@@ -94,7 +102,7 @@ export class ChangeWatch {
   async #readAndRest(): Promise<void> {
     this.#reading = true
     const startedAt = this.#environment.now()
-    const snapshot = await readSnapshot(this.#store).catch(() => undefined)
+    const snapshot = await readSnapshot(this.#store, ownPace).catch(() => undefined)
     this.#reading = false
     if (this.#watchers.size === 0) return
     this.#publish(snapshot)

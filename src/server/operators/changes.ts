@@ -2,6 +2,7 @@ import type { ListedClaim, ListedKey, LockDriver } from '../../core/contract/dri
 import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import type { ChangeDocument, ChangeKind, RatesDocument, TotalsDocument } from '../../dashboard/documents.ts'
 import { namespaceOf } from '../auth/rights.ts'
+import type { Pace } from '../contract/call.ts'
 import { runnerDocument } from './lock-documents.ts'
 
 /** A change of one claim. */
@@ -160,17 +161,37 @@ export interface StoreSnapshot {
   readonly truncated: boolean
 }
 
+/** Keys and claims that are read count as one request for each so many, for the rate limit of a token. */
+const listedPerRequest = 16
+
+/** How many requests a page of the store counts as. */
+export function requestsWorth(keys: readonly ListedKey[]): number {
+  return Math.floor(keys.reduce((sum, { claims }) => sum + 1 + claims.length, 0) / listedPerRequest)
+}
+
+/** A pace for work of our own: others get their turn between two pieces of it. */
+export const ownPace: Pace = {
+  charge: () => {},
+  turn: () => new Promise((resolve) => void setImmediate(resolve)),
+}
+
 /** Reads the store's locks, all namespaces unless one is named. */
-export async function readSnapshot(driver: Pick<LockDriver, 'list'>, namespace?: string): Promise<StoreSnapshot> {
+export async function readSnapshot(
+  driver: Pick<LockDriver, 'list'>,
+  pace: Pace,
+  namespace?: string,
+): Promise<StoreSnapshot> {
   const keys: ListedKey[] = []
   let after: string | undefined
   let now = 0
   for (let reads = 0; reads < readsMax; reads += 1) {
+    await pace.turn()
     const page = await driver.list({
       limit: keysPerRead,
       ...(namespace !== undefined && { prefix: `${namespace}/` }),
       ...(after !== undefined && { after }),
     })
+    pace.charge(requestsWorth(page.keys))
     keys.push(...page.keys)
     ;({ now } = page)
     after = page.next

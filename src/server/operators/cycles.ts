@@ -6,7 +6,7 @@ import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import { findDeadlocks, claimsInBoth, waitingClaims, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
 import type { CyclesDocument, OwnerDocument, WaitDocument } from '../../dashboard/documents.ts'
 import { namespaceOf } from '../auth/rights.ts'
-import type { Principal } from '../contract/call.ts'
+import type { Pace, Principal } from '../contract/call.ts'
 import { runnerDocument } from './lock-documents.ts'
 import { readSnapshot, type StoreSnapshot } from './changes.ts'
 
@@ -15,15 +15,23 @@ const secondReadMs = 100
 /** The most waits in a document: ten thousand waiters would make too many to read. */
 const waitsMax = 1000
 
+/** For whom cycles are read, and how. */
+interface CyclesQuery {
+  readonly principal: Principal
+  readonly pace: Pace
+  /** Undefined: all of them. */
+  readonly namespace: string | undefined
+}
+
 /** Who waits for whom now, of what the principal may see. */
 export async function readCycles(
   driver: Pick<LockDriver, 'list'>,
   environment: Pick<Environment, 'timer'>,
-  principal: Principal,
-  namespace: string | undefined,
+  { principal, pace, namespace }: CyclesQuery,
 ): Promise<CyclesDocument> {
   const snapshot = async (): Promise<StoreSnapshot> => {
-    const seen = await readSnapshot(driver, namespace)
+    const seen = await readSnapshot(driver, pace, namespace)
+    await pace.turn()
     return comparable({ ...seen, keys: seen.keys.filter(({ key }) => principal.may('read', key)) })
   }
   const first = await snapshot()

@@ -8,6 +8,7 @@ import { requestBounds } from '../../core/contract/bounds.ts'
 import type { StoreAccess } from '../store/store-facade.ts'
 import { checkEvictable } from '../store/store-description.ts'
 import { runnerDocument } from './lock-documents.ts'
+import { printable } from '../../core/printable.ts'
 import type { Logger } from '../../api/client/logger.ts'
 
 /** Which holder to evict, and the reason it is given. */
@@ -58,7 +59,9 @@ export async function evictAndAudit(context: EvictionContext, caller: Caller, ev
   const holder = page?.keys[0]?.claims.find((claim) => claim.state === 'held' && claim.fence === fence)
   const [status] = await store.sendFor(caller, [{ op: 'evict', ...eviction }], { evictionsAreShown: true })
   const result = evictionResultOf(status)
-  return audit.record(auditEntryOf(context, caller.principal, eviction, { result, holder }))
+  const entry = audit.record(auditEntryOf(context, caller.principal, eviction, { result, holder }))
+  // Who it was is for those who may read.
+  return caller.principal.may('read', key) ? entry : { ...entry, runner: undefined }
 }
 
 /** An eviction for the audit. If a client asked for it, the holder is not known. */
@@ -107,7 +110,7 @@ export class Audit {
     const { by, key, fence, reason, result } = entry
     // A client's reason may have line breaks, which would pass for another eviction in the log.
     const line = JSON.stringify(reason).slice(1, -1)
-    const message = `${by} evicts fence ${fence} of ${JSON.stringify(key)} (${result}): ${line}`
+    const message = printable(`${by} evicts fence ${fence} of ${JSON.stringify(key)} (${result}): ${line}`)
     this.#logger?.warn(message, { by, key, fence, reason, result })
     return entry
   }

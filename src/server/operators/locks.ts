@@ -1,8 +1,9 @@
 import type { ListedKey, LockDriver } from '../../core/contract/driver.ts'
 import type { Environment } from '../../core/time/environment.ts'
-import { storeKey, checkNamespace } from '../../core/contract/scope.ts'
+import { checkNamespace, describeScope, splitStoreKey, storeKey } from '../../core/contract/scope.ts'
 import type { OperatorsLock, OperatorsLockPage } from '../../dashboard/documents.ts'
-import type { Principal } from '../contract/call.ts'
+import type { Pace, Principal } from '../contract/call.ts'
+import { requestsWorth } from './changes.ts'
 import { lockDocument } from './lock-documents.ts'
 import { createCipheriv, createDecipheriv, randomBytes } from 'node:crypto'
 import { LeaseholdError } from '../../core/errors.ts'
@@ -29,12 +30,13 @@ export class LockPages {
     this.#environment = environment
   }
 
-  async read(principal: Principal, query: LockQuery): Promise<OperatorsLockPage> {
+  async read(principal: Principal, query: LockQuery, pace: Pace): Promise<OperatorsLockPage> {
     const { limit = limitDefault } = query
     const locks: OperatorsLock[] = []
     let claims = 0
     let { after, shown } = query.after === undefined ? nowhere : this.#cursors.open(query.after)
     for (let reads = 0; reads < readsMax; reads += 1) {
+      await pace.turn()
       const page = await this.#driver.list({
         ...prefixOf(query),
         // With a filter several reads make a page: small ones would be many.
@@ -42,11 +44,13 @@ export class LockPages {
         claims: claimsOfLockMax,
         ...(after !== undefined && { after }),
       })
+      pace.charge(requestsWorth(page.keys))
       const wall = this.#environment.wall()
       for (const listed of behind(page.keys, shown)) {
-        if (!principal.may('read', listed.key)) continue
+        // Before its document is made, which takes long.
+        if (!principal.may('read', listed.key) || !isNamed(listed.key, query)) continue
         const lock = lockDocument(listed, page.now, wall)
-        if (!matches(lock, query)) continue
+        if (query.state !== undefined && !isIn(lock, query.state)) continue
         if (locks.length === limit || claims >= claimsOfPageMax) {
           return { locks, next: this.#cursors.seal({ after, shown: locks.at(-1)?.key }) }
         }
@@ -77,10 +81,11 @@ function isFiltered({ namespace, prefix, name, state }: LockQuery): boolean {
   return name !== undefined || state !== undefined || (prefix !== undefined && namespace === undefined)
 }
 
-function matches(lock: OperatorsLock, { prefix, name, state }: LockQuery): boolean {
-  if (prefix !== undefined && !lock.scope.startsWith(prefix)) return false
-  if (name !== undefined && !lock.scope.toLowerCase().includes(name.toLowerCase())) return false
-  return state === undefined || isIn(lock, state)
+function isNamed(key: string, { prefix, name }: LockQuery): boolean {
+  if (prefix === undefined && name === undefined) return true
+  const scope = describeScope({ key: splitStoreKey(key)?.scopeKey ?? key })
+  if (prefix !== undefined && !scope.startsWith(prefix)) return false
+  return name === undefined || scope.toLowerCase().includes(name.toLowerCase())
 }
 
 function isIn({ holders, waiting }: OperatorsLock, state: NonNullable<LockQuery['state']>): boolean {

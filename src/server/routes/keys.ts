@@ -21,7 +21,7 @@ const query = {
 }
 
 /** So many bytes of a page count as one request more, for the rate limit of a token. */
-const bytesPerRequest = 8192
+export const bytesPerRequest = 8192
 
 /** `GET /v1/keys`: what `list` of a driver is in a process, but for the ids. */
 export function keysRoute(
@@ -80,6 +80,7 @@ async function boundedPage(
 ): Promise<Answer> {
   let narrowed = asked
   for (;;) {
+    await call.turn()
     const page = readablePage(await store.list(narrowed), asked.known, call.principal)
     const answer = json(page)
     const length = Buffer.byteLength(answer.body as string)

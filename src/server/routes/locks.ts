@@ -24,6 +24,7 @@ import {
   type LeaseDocument,
   type ReleaseDocument,
 } from './lease-documents.ts'
+import { bytesPerRequest } from './keys.ts'
 import { leaseExample, lockExample, problemExample } from './lock-examples.ts'
 
 /** What the routes need. */
@@ -209,7 +210,10 @@ function lookRoute({ store }: LockRouteParts): Route {
       readQuery({}, call.query)
       const place = placeIn(call)
       checkListing(place.key, call.principal)
-      return json(seenLockOf(place, await store.list({ key: place.key, claims: claimsShownMax })))
+      await call.turn()
+      const answer = json(seenLockOf(place, await store.list({ key: place.key, claims: claimsShownMax })))
+      call.charge(Math.floor((answer.body as string).length / bytesPerRequest))
+      return answer
     },
   }
 }

@@ -81,16 +81,19 @@ export class AuthorizedStore implements StoreAccess {
       }
     }
     if (unallowed[0] !== undefined && !unallowed.includes(undefined)) throw new RequestsRefused(unallowed[0])
-    // Nothing is counted before all that can be refused for its own sake has been.
+    await this.#clockReaches(
+      requests.filter((_, index) => unallowed[index] === undefined && unsupported[index] === undefined),
+      principal,
+    )
+    // Nothing is counted before all that can be refused for its own sake has been, and what is counted is sent in the same turn.
     const token = this.#marksClaims ? principal.name : undefined
     const lacks = requests.map(
-      (request, index) => unallowed[index] ?? unsupported[index] ?? this.#quotas.admit(request, token),
+      (request, index) => unallowed[index] ?? unsupported[index] ?? this.#excess(caller, request, token),
     )
     if (lacks[0] !== undefined && !lacks.includes(undefined)) throw refusalFor(lacks[0])
     const isWhole = lacks.every((lack) => lack === undefined)
     const allowed = isWhole ? requests : requests.filter((_, index) => lacks[index] === undefined)
     if (this.#marksClaims) for (const request of allowed) markVia(request, principal)
-    await this.#clockReaches(allowed, principal)
     const statuses = await this.#store.send(allowed, session)
     let index = 0
     for (const request of allowed) {
@@ -105,6 +108,13 @@ export class AuthorizedStore implements StoreAccess {
     return lacks.map((lack) =>
       lack === undefined ? (statuses[next++] as ClaimStatus) : { state: 'unknown', error: lack },
     )
+  }
+
+  /** Counts a request. Gives the limit that it would go beyond, if it would, and records that. */
+  #excess(caller: Caller, request: Request, token: string | undefined): LeaseholdError | undefined {
+    const excess = this.#quotas.admit(request, token)
+    if (excess !== undefined) this.#audit?.refused(caller, request, excess)
+    return excess
   }
 
   /** Waits until our clock has reached the fences that are to be lifted. If it was set back meanwhile, that is refused after all. */

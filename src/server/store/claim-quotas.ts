@@ -1,4 +1,4 @@
-import type { Claim, ClaimStatus, Notification, Request } from '../../core/contract/driver.ts'
+import type { AbsentReason, Claim, ClaimStatus, Notification, Request } from '../../core/contract/driver.ts'
 import { claimIdOf, claimName, keyOf } from '../../core/contract/requests.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Environment } from '../../core/time/environment.ts'
@@ -9,11 +9,22 @@ import type { ClaimTotals, ServerMetrics } from './metrics.ts'
 interface CountedClaim {
   readonly key: string
   readonly token: string | undefined
-  readonly bytes: number
+  bytes: number
+  readonly graceMs: number
+  readonly maxHoldMs: number | undefined
+  /** The id of the claim whose place this one takes when it is granted. */
+  readonly replaces: string | undefined
   /** True: it waits, or it is on its way and may have to wait. */
   waits: boolean
   /** When the claim is over if nothing more is heard of it. */
   until: number
+  /** The second in which to look whether it is over. */
+  bucket: number
+  /** Requests for the claim that are not answered. */
+  pending: number
+  /** The number of the newest request that was answered, and what the store has of the claim since. */
+  decidedBy: number
+  state: 'held' | 'waiting' | 'gone' | undefined
 }
 
 /** What somebody has. */
@@ -50,7 +61,10 @@ export class ClaimQuotas {
   readonly #waitersByKey = new Map<string, number>()
   readonly #inAll: Usage = { claims: 0, waiters: 0, bytes: 0 }
   /** Names of claims by the second in which to look whether they are over. A claim that was renewed is moved on then. */
-  readonly #dueIn = new Map<number, string[]>()
+  readonly #dueIn = new Map<number, Set<string>>()
+  /** The number of each request under way. The requests of one claim reach the store in the order in which they were admitted. */
+  readonly #numbers = new WeakMap<Request, number>()
+  #lastNumber = 0
   readonly #refusals = new Map<string, LeaseholdError>()
   #sweptUntil: number
 
@@ -62,47 +76,107 @@ export class ClaimQuotas {
     metrics.claims = () => this.#inAll
   }
 
-  /** Counts what a request is about to make, for a token; undefined: for callers without one. Gives why it is refused, if it is. */
+  /** Names that are kept, to look at them later. */
+  get namesKept(): number {
+    let names = 0
+    for (const due of this.#dueIn.values()) names += due.size
+    return names
+  }
+
+  /**
+   * Counts what a request is about to make, for a token; undefined: for callers without one. Gives why it is refused, if it is. What is
+   * not refused is to be sent at once, and `answered`.
+   */
   admit(request: Request, token: string | undefined): LeaseholdError | undefined {
     this.#sweep()
-    if (request.op === 'renew') this.#renewing(request, token)
-    if (request.op !== 'claim') return undefined
-    const { claim } = request
-    const name = claimName(claim)
-    const until = this.#environment.now() + claim.ttlMs + claim.graceMs
-    const known = this.#claims.get(name)
-    if (known !== undefined) {
-      known.until = Math.max(known.until, until)
-      return undefined
-    }
-    const counted = { key: claim.key, token, bytes: bytesOf(claim), waits: claim.wait, until }
-    const excess = this.#excess(counted)
-    if (excess === undefined) {
-      this.#add(name, counted)
-      return undefined
-    }
-    this.#metrics.quotaRefused(excess.quota)
-    return this.#refusal(excess)
+    const id = claimIdOf(request)
+    if (id === undefined) return undefined
+    if (request.op === 'claim') {
+      const excess = this.#claiming(request.claim, token)
+      if (excess !== undefined) {
+        this.#metrics.quotaRefused(excess.quota)
+        return this.#refusal(excess)
+      }
+    } else if (request.op === 'renew') this.#renewing(request, token)
+    const counted = this.#claims.get(claimName({ key: keyOf(request), id }))
+    if (counted === undefined) return undefined
+    counted.pending += 1
+    this.#lastNumber += 1
+    this.#numbers.set(request, this.#lastNumber)
+    return undefined
   }
 
   /** Takes in what became of a request that was admitted. */
   answered(request: Request, status: ClaimStatus): void {
     const id = claimIdOf(request)
-    if (id !== undefined) this.#learn(keyOf(request), id, status)
+    const number = this.#numbers.get(request)
+    if (id === undefined || number === undefined) return
+    this.#numbers.delete(request)
+    const name = claimName({ key: keyOf(request), id })
+    const counted = this.#claims.get(name)
+    if (counted === undefined) return
+    counted.pending -= 1
+    if (number > counted.decidedBy) {
+      counted.decidedBy = number
+      this.#learn(counted, id, status)
+    }
+    this.#removeIfGone(name, counted)
   }
 
   /** Takes in what the store says by itself. */
   notified(key: string, id: string, notification: Notification): void {
-    if (notification !== 'poll') this.#learn(key, id, notification)
-  }
-
-  #learn(key: string, id: string, { state }: ClaimStatus): void {
     const name = claimName({ key, id })
     const counted = this.#claims.get(name)
-    if (counted === undefined) return
-    if (state === 'absent') this.#remove(name, counted)
-    else if (state === 'held') this.#setWaits(counted, false)
-    else if (state === 'waiting') this.#setWaits(counted, true)
+    // A request under way may have made the claim anew: its answer says more.
+    if (counted === undefined || notification === 'poll' || counted.pending > 0) return
+    this.#learn(counted, id, notification)
+    this.#removeIfGone(name, counted)
+  }
+
+  #learn(counted: CountedClaim, id: string, status: ClaimStatus): void {
+    const { state } = status
+    if (state === 'unknown') return
+    counted.state = state === 'absent' ? 'gone' : state
+    this.#setWaits(counted, state === 'waiting' || (state === 'absent' && counted.waits && counted.pending > 0))
+    // The store goes on blocking others for a claim in its grace, and remembers an unclean end for a ttl, with all its metadata.
+    if (state === 'absent' && uncleanReasons.has(status.reason)) counted.state = undefined
+    if (state === 'held' && counted.replaces !== undefined && counted.replaces !== id) {
+      const name = claimName({ key: counted.key, id: counted.replaces })
+      const replaced = this.#claims.get(name)
+      if (replaced !== undefined && replaced.pending === 0) this.#remove(name, replaced)
+    }
+  }
+
+  #removeIfGone(name: string, counted: CountedClaim): void {
+    if (counted.state === 'gone' && counted.pending === 0) this.#remove(name, counted)
+  }
+
+  /** A claim that is sent again may have ended meanwhile, and be made anew with more metadata: it is counted by what it says now. */
+  #claiming(claim: Claim, token: string | undefined): Excess | undefined {
+    const { key, graceMs, maxHoldMs, replaces } = claim
+    const name = claimName(claim)
+    const now = this.#environment.now()
+    const known = this.#claims.get(name)
+    const isSafelyHeld = known?.state === 'held' && known.maxHoldMs === undefined && now < known.until
+    const counted: CountedClaim = {
+      key,
+      token: known === undefined ? token : known.token,
+      bytes: Math.max(bytesOf(claim), known?.bytes ?? 0),
+      graceMs: Math.max(graceMs, known?.graceMs ?? 0),
+      maxHoldMs: maxHoldMs ?? known?.maxHoldMs,
+      replaces,
+      waits: (claim.wait && !isSafelyHeld) || known?.waits === true,
+      until: Math.max(now + claim.ttlMs + graceMs, known?.until ?? 0),
+      bucket: 0,
+      pending: known?.pending ?? 0,
+      decidedBy: known?.decidedBy ?? 0,
+      state: known?.state,
+    }
+    if (known !== undefined) this.#remove(name, known)
+    const excess = this.#excess(counted)
+    if (excess === undefined) this.#add(name, counted)
+    else if (known !== undefined) this.#add(name, known)
+    return excess
   }
 
   /** A claim from before this server started is counted from its first renewal on. */
@@ -110,8 +184,24 @@ export class ClaimQuotas {
     const name = claimName({ key, id })
     const until = this.#environment.now() + ttlMs
     const known = this.#claims.get(name)
-    if (known !== undefined) known.until = Math.max(known.until, until)
-    else this.#add(name, { key, token, bytes: bytesPerClaim, waits: false, until })
+    if (known !== undefined) {
+      known.until = Math.max(known.until, until + known.graceMs)
+      return
+    }
+    this.#add(name, {
+      key,
+      token,
+      bytes: bytesPerClaim,
+      graceMs: 0,
+      maxHoldMs: undefined,
+      replaces: undefined,
+      waits: false,
+      until,
+      bucket: 0,
+      pending: 0,
+      decidedBy: 0,
+      state: undefined,
+    })
   }
 
   #excess({ key, token, bytes, waits }: CountedClaim): Excess | undefined {
@@ -146,16 +236,21 @@ export class ClaimQuotas {
   }
 
   #add(name: string, counted: CountedClaim): void {
+    const { waits } = counted
+    counted.waits = false
     this.#claims.set(name, counted)
     this.#change(counted, 1)
-    if (counted.waits) this.#changeWaiters(counted, 1)
-    this.#lookAt(name, counted.until)
+    this.#setWaits(counted, waits)
+    this.#lookAt(name, counted)
   }
 
   #remove(name: string, counted: CountedClaim): void {
+    const { waits } = counted
     this.#claims.delete(name)
     this.#setWaits(counted, false)
     this.#change(counted, -1)
+    this.#forgetName(name, counted)
+    counted.waits = waits
   }
 
   #change({ token, bytes }: CountedClaim, by: 1 | -1): void {
@@ -186,11 +281,18 @@ export class ClaimQuotas {
     return [this.#inAll, own]
   }
 
-  #lookAt(name: string, until: number): void {
-    const bucket = Math.max(Math.ceil(until / bucketMs), this.#sweptUntil + 1)
+  #lookAt(name: string, counted: CountedClaim): void {
+    counted.bucket = Math.max(Math.ceil(counted.until / bucketMs), this.#sweptUntil + 1)
+    const names = this.#dueIn.get(counted.bucket)
+    if (names === undefined) this.#dueIn.set(counted.bucket, new Set([name]))
+    else names.add(name)
+  }
+
+  /** A claim for a year that is released at once must leave nothing behind for a year. */
+  #forgetName(name: string, { bucket }: CountedClaim): void {
     const names = this.#dueIn.get(bucket)
-    if (names === undefined) this.#dueIn.set(bucket, [name])
-    else names.push(name)
+    names?.delete(name)
+    if (names?.size === 0) this.#dueIn.delete(bucket)
   }
 
   /** Forgets claims that are over without a word. */
@@ -215,7 +317,7 @@ export class ClaimQuotas {
     const counted = this.#claims.get(name)
     if (counted === undefined) return
     if (now >= counted.until) this.#remove(name, counted)
-    else this.#lookAt(name, counted.until)
+    else this.#lookAt(name, counted)
   }
 }
 
@@ -227,6 +329,9 @@ function tooMany(quota: string, what: string): Excess {
 function bytesOf({ key, id, runner }: Claim): number {
   return bytesPerClaim + 2 * (key.length + id.length) + memoryOf(runner)
 }
+
+/** How a claim ends that the store does not forget at once. */
+const uncleanReasons: ReadonlySet<AbsentReason> = new Set<AbsentReason>(['expired', 'evicted', 'max-hold'])
 
 const bytesPerPart = 48
 

@@ -1,0 +1,31 @@
+import { expect, test } from 'vitest'
+import { systemEnvironment } from '../../src/core/time/environment.ts'
+import { resolveLimits } from '../../src/server/contract/limits.ts'
+import { ClaimQuotas } from '../../src/server/store/claim-quotas.ts'
+import { ServerMetrics } from '../../src/server/store/metrics.ts'
+import { claimOf, claiming } from '../support/claims.ts'
+
+const yearMs = 31_536_000_000
+
+test('a claim for a year that is released leaves no name behind, nor does a renewal of an id that is unknown', () => {
+  const quotas = new ClaimQuotas({
+    limits: resolveLimits(),
+    environment: systemEnvironment(),
+    metrics: new ServerMetrics(),
+  })
+  for (let count = 0; count < 100; count += 1) {
+    const claim = claimOf('builds/named:nightly', { ttlMs: yearMs })
+    const { key, id, ttlMs } = claim
+    const requests = [
+      claiming(claim),
+      { op: 'release', key, id },
+      { op: 'renew', key, id: `${id}-unknown`, ttlMs },
+    ] as const
+    for (const request of requests) quotas.admit(request, 'ci')
+    const [made, released, unknown] = requests
+    quotas.answered(made, { state: 'held', fence: 1, ttlMs })
+    quotas.answered(released, { state: 'absent', reason: 'released' })
+    quotas.answered(unknown, { state: 'absent', reason: 'unknown' })
+  }
+  expect(quotas.namesKept).toBe(0)
+})
