@@ -39,7 +39,7 @@ import { ChannelListener, NotificationOrder } from './listener.ts'
 import { batchOf, withoutNotifications, type StatementBatch } from './batch.ts'
 import { retrying } from './retries.ts'
 import { inSchema, makeSchema, type SchemaOptions } from './schema.ts'
-import { postgresParameters } from './url.ts'
+import { postgresParameters, prefixHint } from './url.ts'
 import { WaiterPolling } from './waiter-polling.ts'
 
 export { postgresSchema, type SchemaOptions } from './schema.ts'
@@ -103,7 +103,7 @@ const mutedMs = 10_000
  * ```
  */
 export function postgres(source: PostgresSource, options: PostgresOptions = {}): LockDriver {
-  checkOptions(options, optionNames, 'postgres')
+  checkOptions(options, optionNames, 'postgres', prefixHint)
   return new PostgresDriver(source, options)
 }
 
