@@ -43,6 +43,7 @@ import { postgresParameters, prefixHint } from './url.ts'
 import { WaiterPolling } from './waiter-polling.ts'
 
 export { postgresSchema, type SchemaOptions } from './schema.ts'
+export { cancelOnLoss, type CancellableClient, type CancellableSource } from './cancel-on-loss.ts'
 export type { PostgresSource } from './connections.ts'
 export type { PgClient, PgPool } from './pg-client.ts'
 export type { PostgresJs } from './postgres-js-connections.ts'
