@@ -128,6 +128,12 @@ export function worthRetrying(error: unknown): boolean {
   return error.code === 'UNAVAILABLE' && !permanent.has(error.reason ?? '')
 }
 
+/** For how long the store takes no request, as far as the error says so; else 0. @internal */
+export function retryAfterOf(error: unknown): number {
+  const { retryAfterMs = 0 } = error instanceof LeaseholdError ? error : {}
+  return retryAfterMs
+}
+
 /** The message of anything that was thrown. @internal */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)

@@ -1,7 +1,8 @@
 import { LeaseholdError } from '../core/errors.ts'
 import { checkOptions, type OptionNames } from '../core/contract/option-names.ts'
 import { affectedRows, type WriteResult } from './affected-rows.ts'
-import { checkFence, superseded } from './superseded.ts'
+import { foundRows, type FindResult } from './found-rows.ts'
+import { checkFence, missing, superseded } from './superseded.ts'
 
 /** The SQL dialect: how to quote names and write placeholders. */
 export type SqlDialect = 'postgres' | 'sqlite' | 'mysql'
@@ -56,9 +57,33 @@ export interface SqlGuard {
   where(fence: number, position: number): SqlPiece
   /**
    * Throws LOST (`superseded`) if the statement wrote no row: a later holder has written, or there is no such row. `result`
-   * is the result of your client, or the number of rows.
+   * is the result of your client, or the number of rows. {@link checkRow} tells the two apart.
    */
   check(result: WriteResult, resource: string, fence: number): void
+  /** A SELECT of one row: whether there is such a row, whatever its fence. */
+  find(row: SqlRow): SqlPiece
+  /**
+   * Checks the result of an UPDATE of this row. If the UPDATE wrote nothing, runs {@link find} and rejects with LOST (`superseded`) if
+   * there is such a row: a later holder has written it; and with INVALID (`missing`) if there is none. `run` runs a SELECT and gives what
+   * your client returns: its result, its rows, or the first of them.
+   *
+   * @example
+   * ```ts
+   * import { isMissing, sqlGuard } from 'leasehold/guards'
+   * import { Pool } from 'pg'
+   *
+   * const guard = sqlGuard('postgres')
+   * const pool = new Pool()
+   * const row = { table: 'orders', where: { id: 42 }, fence: 118 }
+   * const { sql, values } = guard.update({ ...row, set: { state: 'paid' } })
+   * await guard.checkRow(await pool.query(sql, values), row, (find, of) => pool.query(find, of))
+   * ```
+   */
+  checkRow(
+    result: WriteResult,
+    row: SqlRow,
+    run: (sql: string, values: unknown[]) => FindResult | PromiseLike<FindResult>,
+  ): Promise<void>
   /** Quotes a name for this dialect, whatever characters it has. */
   quote(name: string): string
 }
@@ -81,17 +106,33 @@ class SqlStatements implements SqlGuard {
   }
 
   update({ table, set, where, fence }: SqlUpdate): SqlPiece {
-    const rows = Object.entries(where)
-    if (rows.length === 0) throw new LeaseholdError('INVALID', 'A guarded UPDATE must identify its row. Pass `where`.')
     const values: unknown[] = []
-    const assign = ([name, value]: [string, unknown]): string =>
-      `${this.quote(name)} = ${this.#placeholder(values.push(value))}`
-    const assignments = Object.entries(set).map(assign)
+    const assignments = Object.entries(set).map(([name, value]) => this.#equation(name, value, values))
     assignments.push(this.#piece(this.set(fence, values.length + 1), values))
-    const conditions = rows.map((row) => (row[1] === null ? `${this.quote(row[0])} is null` : assign(row)))
+    const conditions = this.#conditions(where, values)
     conditions.push(this.#piece(this.where(fence, values.length + 1), values))
-    const name = (typeof table === 'string' ? [table] : table).map((part) => this.quote(part)).join('.')
-    return { sql: `update ${name} set ${assignments.join(', ')} where ${conditions.join(' and ')}`, values }
+    const changes = assignments.join(', ')
+    return { sql: `update ${this.#tableName(table)} set ${changes} where ${conditions.join(' and ')}`, values }
+  }
+
+  find({ table, where }: SqlRow): SqlPiece {
+    const values: unknown[] = []
+    const conditions = this.#conditions(where, values).join(' and ')
+    return { sql: `select 1 as found from ${this.#tableName(table)} where ${conditions}`, values }
+  }
+
+  async checkRow(
+    result: WriteResult,
+    row: SqlRow,
+    run: (sql: string, values: unknown[]) => FindResult | PromiseLike<FindResult>,
+  ): Promise<void> {
+    if (affectedRows(result) > 0) return
+    const { sql, values } = this.find(row)
+    const isThere = foundRows(await run(sql, values)) > 0
+    const { table, where, fence } = row
+    const columns = Object.entries(where).map(([name, value]) => `${name}=${String(value)}`)
+    const resource = `${typeof table === 'string' ? table : table.join('.')} ${columns.join(' ')}`
+    throw isThere ? superseded(resource, fence, 'a later holder has written') : missing(resource, fence)
   }
 
   set(fence: number, position: number): SqlPiece {
@@ -113,6 +154,23 @@ class SqlStatements implements SqlGuard {
     }
     const mark = quotes[this.#dialect]
     return `${mark}${name.replaceAll(mark, mark + mark)}${mark}`
+  }
+
+  #tableName(table: string | readonly string[]): string {
+    return (typeof table === 'string' ? [table] : table).map((part) => this.quote(part)).join('.')
+  }
+
+  /** The conditions that identify a row; their values are added. */
+  #conditions(where: SqlRow['where'], values: unknown[]): string[] {
+    const columns = Object.entries(where)
+    if (columns.length === 0) throw new LeaseholdError('INVALID', 'A guard must identify its row. Pass `where`.')
+    return columns.map(([name, value]) =>
+      value === null ? `${this.quote(name)} is null` : this.#equation(name, value, values),
+    )
+  }
+
+  #equation(name: string, value: unknown, values: unknown[]): string {
+    return `${this.quote(name)} = ${this.#placeholder(values.push(value))}`
   }
 
   #placeholder(position: number): string {

@@ -73,7 +73,8 @@ export class StoreReader {
 
   async #list(): Promise<Statistics | undefined> {
     try {
-      return await this.#locks.stats()
+      const found = await this.#locks.stats()
+      return found.storeError === undefined ? found : undefined
     } catch {
       return undefined
     }

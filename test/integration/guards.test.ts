@@ -3,8 +3,19 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Cluster } from 'ioredis'
+import { createConnection } from 'mysql2/promise'
+import { Client } from 'pg'
+import postgres from 'postgres'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { redisGuard } from '../../src/guards/index.ts'
+import {
+  isMissing,
+  isSuperseded,
+  redisGuard,
+  sqlGuard,
+  type FindResult,
+  type SqlDialect,
+  type WriteResult,
+} from '../../src/guards/index.ts'
 import { pauseHolder } from '../guards/pause.ts'
 import { Child } from '../support/child.ts'
 import { needProgram } from '../support/debian.ts'
@@ -128,6 +139,58 @@ test('a file guard has the fence on disk before it replaces the file', async () 
   // The folder: else the journal may be back after a power cut, and with it the fence before.
   expect(steps.slice(committed, replaced).some((step) => /^fd?a?t?a?sync \d+<>/.test(step))).toBe(true)
   expect(steps.slice(replaced).some((step) => /^fd?a?t?a?sync \d+<>/.test(step))).toBe(true)
+})
+
+describe('an SQL guard says whether a row is missing or has a later writer', () => {
+  const row = (id: number, fence: number) => ({ table: 'invoice', where: { id }, set: { total: 5 }, fence })
+  const table = 'create table invoice (id integer primary key, total integer, fence bigint)'
+  const rows = 'insert into invoice values (1, 0, 200)'
+
+  /** Writes a row that has a later writer, a row that is missing, and a row as it should be. */
+  async function outcomes(dialect: SqlDialect, run: (sql: string, values: unknown[]) => Promise<unknown>) {
+    await run(table, [])
+    await run(rows, [])
+    const guard = sqlGuard(dialect)
+    const write = async (id: number, fence: number): Promise<string> => {
+      const { sql, values } = guard.update(row(id, fence))
+      const written = (await run(sql, values)) as WriteResult
+      const error: unknown = await guard
+        .checkRow(written, row(id, fence), (find, of) => run(find, of) as Promise<FindResult>)
+        .catch((thrown: unknown) => thrown)
+      return isSuperseded(error)
+        ? 'superseded'
+        : isMissing(error)
+          ? 'missing'
+          : error === undefined
+            ? 'written'
+            : 'failed'
+    }
+    return [await write(1, 199), await write(2, 199), await write(1, 201)]
+  }
+  const expected = ['superseded', 'missing', 'written']
+
+  test('PostgreSQL, with pg and postgres', async () => {
+    const server = await PostgresServer.start()
+    ends.push(() => server.destroy())
+    const client = new Client({ connectionString: server.url })
+    await client.connect()
+    expect(await outcomes('postgres', (sql, values) => client.query(sql, values))).toEqual(expected)
+    await client.query('drop table invoice')
+    await client.end()
+    const sql = postgres(server.url, { max: 1, onnotice: () => {} })
+    expect(await outcomes('postgres', (text, values) => sql.unsafe(text, values as never[]))).toEqual(expected)
+    await sql.end()
+  })
+
+  test('MariaDB, with mysql2', async () => {
+    const server = await MariadbServer.start()
+    ends.push(() => server.stop())
+    const connection = await createConnection(server.url)
+    await connection.query('create database missing')
+    await connection.query('use missing')
+    expect(await outcomes('mysql', (sql, values) => connection.execute(sql, values as never[]))).toEqual(expected)
+    await connection.end()
+  }, 600_000)
 })
 
 test('a Redis guard runs any command of one key, on a cluster too', async () => {

@@ -1,4 +1,5 @@
 import { afterAll, expect, test } from 'vitest'
+import { connect, createLocks } from '../../src/index.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { conformance, type Harness } from '../../src/testing/index.ts'
 import { claimOf } from '../support/claims.ts'
@@ -31,6 +32,24 @@ const harness: Harness = {
 }
 
 conformance('postgres-advisory', harness)
+
+test('the presets long and batch are taken if the driver allows such leases, else the error says what to set', async () => {
+  const schema = freshSchema('presets')
+  const presets = ['long', 'batch'] as const
+  await using short = await createLocks({ driver: postgresAdvisory(server.url, { schema }) })
+  for (const lease of presets) {
+    const refused = short.acquire('a', { lease })
+    await expect(refused).rejects.toMatchObject({ code: 'INVALID' })
+    await expect(refused).rejects.toThrow(
+      new RegExp(`The ttl of lease: '${lease}' is \\d+ ms\\. .*set ttlMs of postgresAdvisory, or \\?ttl= in its URL`),
+    )
+  }
+  await using byUrl = await connect(`${server.url.replace('postgres:', 'postgres-advisory:')}?ttl=5m&schema=${schema}`)
+  await using byOption = await createLocks({ driver: postgresAdvisory(server.url, { schema, ttlMs: 300_000 }) })
+  for (const locks of [byUrl, byOption]) {
+    for (const lease of presets) await (await locks.acquire(lease, { lease })).release()
+  }
+})
 
 test('a page has all holders of its keys, and the next one begins where it ended, however many share a lock', async () => {
   const schema = 'pages'

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
-import { Redis } from 'ioredis'
-import { createClient } from 'redis'
+import { Cluster, Redis } from 'ioredis'
+import { createClient, createCluster } from 'redis'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import { byteRange, connect, createLocks } from '../../src/index.ts'
 import { redis, type RedisClient } from '../../src/drivers/redis/driver.ts'
@@ -71,6 +71,75 @@ describe.each(['ioredis', 'redis'])('where only %s is installed', (library) => {
     const [line] = await visit(library, [`redis-cluster://127.0.0.1:${dead}`])
     expect(line).toMatch(/^UNAVAILABLE: Redis/)
   })
+})
+
+describe('a prefix', () => {
+  const prefix = 'billing:locks:'
+  const query = `prefix=${encodeURIComponent(prefix)}`
+
+  async function nodeRedisCluster(): Promise<RedisClient> {
+    const client = createCluster({ rootNodes: cluster.startNodes.map((socket) => ({ socket })) })
+    await client.connect()
+    onTestFinished(() => client.destroy())
+    return client
+  }
+
+  async function ioredisOf<Client extends Redis | Cluster>(client: Client): Promise<Client> {
+    onTestFinished(() => client.disconnect())
+    return client
+  }
+
+  async function nodeRedis(): Promise<RedisClient> {
+    const client = createClient({ url: urls.tcp })
+    await client.connect()
+    onTestFinished(() => client.destroy())
+    return client
+  }
+
+  const single = () => [server]
+  const all = () => cluster.servers
+  const kinds: readonly (readonly [string, typeof all, () => Promise<Parameters<typeof redis>>])[] = [
+    ['in the URL of a server', single, async () => [`${urls.tcp}?${query}`]],
+    ['in the URL of a socket', single, async () => [`${urls.socket}&${query}`]],
+    ['in the URL of a Cluster', all, async () => [`${urls.cluster}?${query}`]],
+    ['beside a URL', single, async () => [urls.tcp, { prefix }]],
+    ['beside a URL that has another', single, async () => [`${urls.tcp}?prefix=other:`, { prefix }]],
+    ['beside the URL of a Cluster', all, async () => [urls.cluster, { prefix }]],
+    ['beside ioredis', single, async () => [await ioredisOf(new Redis(urls.tcp)), { prefix }]],
+    ['beside node-redis', single, async () => [await nodeRedis(), { prefix }]],
+    ['beside a Cluster of ioredis', all, async () => [await ioredisOf(new Cluster(cluster.startNodes)), { prefix }]],
+    ['beside a cluster of node-redis', all, async () => [await nodeRedisCluster(), { prefix }]],
+  ]
+
+  test.each(kinds)(
+    '%s begins every name and channel, and keeps its locks from others',
+    async (_kind, servers, source) => {
+      const namesOf = async (pattern: string): Promise<string[]> => {
+        const replies = await Promise.all(
+          servers().map((each) => each.cli('-a', 'p@ss', '--no-auth-warning', 'KEYS', pattern)),
+        )
+        return replies.flatMap((reply) => reply.split('\n')).filter((name) => name !== '')
+      }
+      await Promise.all(servers().map((each) => each.cli('-a', 'p@ss', '--no-auth-warning', 'FLUSHALL')))
+      await using locks = await createLocks({ driver: redis(...(await source())) })
+      await using same = await createLocks({ driver: redis(...(await source())) })
+      await using others = await connect(servers() === cluster.servers ? urls.cluster : urls.tcp)
+      const first = await locks.acquire('shared-name')
+      expect(await others.list()).toMatchObject({ locks: [] })
+      await using apart = await others.acquire('shared-name', { wait: 0 })
+      const next = same.acquire('shared-name')
+      await eventually(async () => (await locks.inspect('shared-name'))?.waiters.length === 1, 'The waiter')
+      const names = await namesOf('*')
+      const ours = names.filter((name) => name.startsWith(prefix))
+      expect(ours.length).toBeGreaterThanOrEqual(4) // record, fence, queue and waiters
+      expect(names.filter((name) => !name.startsWith(prefix)).every((name) => name.startsWith('leasehold:'))).toBe(true)
+      expect(apart.held).toBe(true)
+      await first.release()
+      await using second = await next
+      expect(second.fence).toBeGreaterThan(first.fence)
+      expect(await same.list({ prefix: 'shared' })).toMatchObject({ locks: [{ scope: 'shared-name' }] })
+    },
+  )
 })
 
 describe('a user with the rights that the page about Redis names, and no more', () => {

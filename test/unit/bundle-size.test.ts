@@ -15,7 +15,7 @@ const bars: readonly { readonly what: string; readonly of: string; readonly kilo
   ...['sqlite', 'redis', 'postgres', 'mongodb', 'etcd', 'postgres-advisory', 'github', 'memory'].map((driver) => ({
     what: `createLocks and leasehold/${driver}`,
     of: `${createLocks}; export * from './src/drivers/${driver}/driver.ts'`,
-    kilobytesMax: 66,
+    kilobytesMax: 67,
   })),
 ]
 

@@ -23,6 +23,8 @@ describe('the URL', () => {
       login: { user: 'ann', password: 'p@ss' },
       prefix: 'my/locks',
     })
+    expect(parseEtcdUrl('etcd://one?prefix=my%2Flocks')).toMatchObject({ prefix: 'my/locks' })
+    expect(parseEtcdUrl('etcd://one/?prefix=my/locks')).toMatchObject({ prefix: 'my/locks' })
   })
 
   test.each([
@@ -35,6 +37,10 @@ describe('the URL', () => {
     'etcd://one/%zz',
     'http://one',
     'etcd://secret:word@',
+    'etcd://one/a?prefix=b',
+    'etcd://one?prefix=a&prefix=b',
+    'etcd://me:12?secret@one',
+    'etcd://me:12?prefix=secret@one',
   ])('is refused where it makes no sense, without repeating it: %s', (url) => {
     expect(() => parseEtcdUrl(url)).toThrow(expect.objectContaining({ code: 'INVALID' }))
     expect(() => parseEtcdUrl(url)).not.toThrow('secret')

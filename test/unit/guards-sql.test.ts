@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { sqlGuard, type WriteResult } from '../../src/guards/index.ts'
+import { isMissing, isSuperseded, sqlGuard, type FindResult, type WriteResult } from '../../src/guards/index.ts'
 import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 
 const superseded = expect.objectContaining({ code: 'LOST', reason: 'superseded' }) as Error
@@ -81,6 +81,58 @@ describe('an SQL guard', () => {
     for (const result of [undefined, null, {}, [], { rowCount: null }, 'ok', -1]) {
       expect(() => sqlGuard('postgres').check(result as WriteResult, 'invoice 42', 118)).toThrow(invalid)
     }
+  })
+
+  test('reads whether there is a row, for each dialect', () => {
+    const { where, fence } = invoice
+    const row = { table: ['billing', 'invoice'], where: { ...where, tenant: null }, fence }
+    expect(sqlGuard('postgres').find(row)).toEqual({
+      sql: 'select 1 as found from "billing"."invoice" where "id" = $1 and "tenant" is null',
+      values: [42],
+    })
+    expect(sqlGuard('mysql').find(row).sql).toBe(
+      'select 1 as found from `billing`.`invoice` where `id` = ? and `tenant` is null',
+    )
+    expect(() => sqlGuard('sqlite').find({ ...row, where: {} })).toThrow(invalid)
+  })
+
+  test.each<[string, (rows: object[]) => FindResult]>([
+    ['rows', (rows) => rows],
+    ['pg', (rows) => ({ rowCount: rows.length, rows })],
+    ['postgres', (rows) => Object.assign(rows, { count: rows.length })],
+    ['the first row, or nothing', (rows) => rows[0]],
+    ['the first row, or null', (rows) => rows[0] ?? null],
+    ['mysql2', (rows) => [rows, [{ name: 'found' }]]],
+    ['a number', (rows) => rows.length],
+    ['a boolean', (rows) => rows.length > 0],
+  ])('tells a missing row from a superseded one by the result of %s', async (_client, result) => {
+    const guard = sqlGuard('postgres')
+    const row = { ...invoice, where: { id: 42n } }
+    const asked: string[] = []
+    const find = (rows: object[]) => (sql: string, values: unknown[]) => {
+      asked.push(`${sql} ${values.join()}`)
+      return result(rows)
+    }
+    await guard.checkRow(1, row, find([]))
+    expect(asked).toEqual([])
+    await expect(guard.checkRow(0, row, find([{ found: 1 }]))).rejects.toSatisfy(isSuperseded)
+    const missing = guard.checkRow(0, row, find([]))
+    await expect(missing).rejects.toSatisfy(isMissing)
+    await expect(missing).rejects.toMatchObject({
+      code: 'INVALID',
+      reason: 'missing',
+      fence: 118,
+      scope: 'invoice id=42',
+    })
+    expect(asked).toHaveLength(2)
+  })
+
+  test('does not take the answer of something else for a row', async () => {
+    for (const answer of ['found', 7.5, Symbol('row')] as never[]) {
+      await expect(sqlGuard('sqlite').checkRow(0, invoice, () => answer)).rejects.toThrow(invalid)
+    }
+    const failing = sqlGuard('sqlite').checkRow(0, invoice, () => Promise.reject(new Error('no such table')))
+    await expect(failing).rejects.toThrow('no such table')
   })
 
   test('guards rows of a real database, those without a fence too', () => {

@@ -83,6 +83,49 @@ describe('once', () => {
     expect(await locks.once('report', options, () => {})).toEqual({ ran: false })
   })
 
+  test('a failed run counts as a run by default, also after a store that would run it again', async () => {
+    const { client, advance } = locksBench()
+    const machines = [await client(), await client(), await client()]
+    let runs = 0
+    const failing = () => {
+      runs += 1
+      throw new Error('no disk')
+    }
+    const options = { atMost: '5m', atLeast: '1m', onError: 'keep' } as const
+    await expect(machines[0]?.once('report', options, failing)).rejects.toThrow('no disk')
+    for (const locks of machines) expect(await locks.once('report', options, failing)).toEqual({ ran: false })
+    expect(runs).toBe(1)
+    await advance(minute)
+    await expect(machines[1]?.once('report', options, failing)).rejects.toThrow('no disk')
+  })
+
+  test('a failed run with onError release does not count: another machine may run at once', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const options = { atMost: '5m', atLeast: '1m', onError: 'release' } as const
+    await expect(one.once('report', options, () => Promise.reject(new Error('no disk')))).rejects.toThrow('no disk')
+    expect(await other.once('report', options, () => 'done')).toMatchObject({ ran: true, result: 'done' })
+    // A run that succeeded counts.
+    expect(await one.once('report', options, () => 'again')).toEqual({ ran: false })
+    await advance(minute)
+    expect(await one.once('report', options, () => 'next')).toMatchObject({ ran: true })
+  })
+
+  test('onError release frees nothing that the run has lost: whoever has the lock now keeps it', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    const options = { atMost: '1m', onError: 'release' } as const
+    let successor: unknown
+    const late = one.once('report', options, async () => {
+      await advance(minute)
+      successor = await other.once('report', { atMost: '1m', atLeast: '1m' }, () => 'next')
+      throw new Error('too late')
+    })
+    await expect(late).rejects.toThrow('too late')
+    expect(successor).toMatchObject({ ran: true })
+    expect(await one.once('report', options, () => {})).toEqual({ ran: false })
+  })
+
   test('a client closed in the middle of a run leaves the claim to run out', async () => {
     const { client, advance } = locksBench()
     const [one, other] = [await client(), await client()]
@@ -99,5 +142,9 @@ describe('once', () => {
     await expect(locks.once('a', { atMost: '1m' }, undefined as never)).rejects.toMatchObject({ code: 'INVALID' })
     await expect(locks.once('a', { atMost: '1m', atLeast: '2m' }, run)).rejects.toMatchObject({ code: 'INVALID' })
     await expect(locks.once('a', {} as never, run)).rejects.toMatchObject({ code: 'INVALID' })
+    const unknownPolicy = { atMost: '1m', onError: 'retry' } as never
+    await expect(locks.once('a', unknownPolicy, run)).rejects.toThrow(
+      /INVALID: onError is "retry".*'keep' or 'release'/,
+    )
   })
 })

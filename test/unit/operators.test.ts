@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { byteRange, inode } from '../../src/index.ts'
+import { byteRange, connect, inode } from '../../src/index.ts'
 import { faulty } from '../../src/testing/faults.ts'
 import { locksBench } from './support/bench-of-locks.ts'
 
@@ -218,6 +218,71 @@ describe('stats', () => {
     expect(await other.stats()).toMatchObject({ totalConflicts: 2, failedAcquisitions: 1, myLocks: 0 })
     await lease.release()
     expect((await one.stats()).gauges['lock.a.hold_duration_ms']).toBe(2000)
+  })
+
+  test.each(['forced', 'evicted'])('do not count a holder that was %s as stale: it was alive', async (how) => {
+    const { client } = locksBench()
+    const [one, other] = [await client(), await client({ allowForce: true })]
+    await one.acquire('a')
+    if (how === 'evicted') await other.evict('a', { reason: 'stuck' })
+    await other.acquire('a', { onConflict: how === 'forced' ? 'force' : 'wait' })
+    const { counters, staleLocksClaimed } = await other.stats()
+    expect(counters).toMatchObject({ 'lock.takeover_detected': 1, 'lock.stale_detected': 0 })
+    expect(staleLocksClaimed).toBe(0)
+  })
+
+  test('do not count a holder as stale that its own runner has reclaimed', async () => {
+    await using before = await connect('memory:reclaimed', { runner: 'stats' })
+    await (await before.acquire('a')).handOff()
+    await before.close()
+    await using after = await connect('memory:reclaimed', { runner: 'stats' })
+    await after.acquire('a', { onConflict: 'reclaim' })
+    expect((await after.stats()).counters).toMatchObject({ 'lock.takeover_detected': 1, 'lock.stale_detected': 0 })
+  })
+
+  test('count a holder as stale that expired', async () => {
+    const { client, advance } = locksBench()
+    const [one, other] = [await client(), await client()]
+    await one.acquire('a', { ttl: '3s', heartbeat: 'manual' })
+    const next = other.acquire('a')
+    await advance(3001)
+    await next
+    expect((await other.stats()).counters).toMatchObject({ 'lock.takeover_detected': 1, 'lock.stale_detected': 1 })
+  })
+
+  test('have the counters and gauges of this client also while the store is down, and say that it is', async () => {
+    const bench = locksBench()
+    let isDown = false
+    bench.wrap = (driver) => ({
+      name: driver.name,
+      supports: driver.supports,
+      open: () => driver.open(),
+      close: () => driver.close(),
+      send: (requests) => driver.send(requests),
+      list: (query) => (isDown ? Promise.reject(new Error('connection refused')) : driver.list(query)),
+    })
+    const [one, other] = [await bench.client(), await bench.client()]
+    await one.acquire('a')
+    await (await one.acquire('b')).release()
+    await other.acquire('c')
+    expect(await one.stats()).toMatchObject({ totalLocks: 2, myLocks: 1 })
+    expect(await one.stats()).not.toHaveProperty('storeError')
+    isDown = true
+    const local = await one.stats()
+    expect(local).toMatchObject({
+      totalLocks: 0,
+      activeLocks: 0,
+      staleLocks: 0,
+      myLocks: 1,
+      activeHeartbeats: 1,
+      totalAcquisitions: 2,
+      counters: { 'lock.acquired': 2, 'lock.released': 1 },
+      storeError: { code: 'UNAVAILABLE', reason: 'network' },
+    })
+    expect(local.gauges).toMatchObject({ 'lock.a.holder': one.runner.id, 'lock.b.hold_duration_ms': 0 })
+    expect(local.gauges).not.toHaveProperty('lock.c.holder')
+    await one.close()
+    await expect(one.stats()).rejects.toMatchObject({ code: 'CLOSED' })
   })
 
   test('remember for how long names were held: at least the thousand used last, and not many more', async () => {

@@ -50,6 +50,10 @@ const calls: Record<string, (locks: Locks, option: never) => unknown> = {
   'memory: nam → name': (_locks, option) => memory(option),
   'sqlite: fil → file': (_locks, option) => sqlite(option),
   'redis: prefx → prefix': (_locks, option) => redis(option),
+  'redis: keyPrefix → prefix': (_locks, option) => redis('redis://127.0.0.1:1', option),
+  'postgres: prefix → schema': (_locks, option) => postgres(url, option),
+  'postgresAdvisory: prefix → schema': (_locks, option) => postgresAdvisory(url, option),
+  'mongodb: prefix → collection': (_locks, option) => mongodb('mongodb://127.0.0.1:1/db', option),
   'postgres: shema → schema': (_locks, option) => postgres(url, option),
   'postgresAdvisory: ttl → ttlMs': (_locks, option) => postgresAdvisory(url, option),
   'mongodb: colection → collection': (_locks, option) => mongodb('mongodb://127.0.0.1:1/db', option),
@@ -101,6 +105,12 @@ describe('an option that is misspelt', () => {
     ['postgres', `${url}?unlogged=yes`, '?unlogged=yes is neither'],
     ['postgres-advisory', `postgres-advisory://127.0.0.1:1/db?poolSize=2`, 'takes no ?poolSize=.'],
     ['redis', 'redis://127.0.0.1:1?database=3', 'There is no option "database" of a Redis URL'],
+    ['redis-cluster', 'redis-cluster://127.0.0.1:1?prefx=a', 'There is no option "prefx" of a Redis URL'],
+    ['etcd', 'etcd://127.0.0.1:1?prefx=a', 'There is no option "prefx" of an etcd URL'],
+    // What is a prefix in one store has the name of the field in another.
+    ['postgres', `${url}?prefix=a`, "takes no ?prefix=. It is 'schema' here."],
+    ['postgres-advisory', `postgres-advisory://127.0.0.1:1/db?prefix=a`, "takes no ?prefix=. It is 'schema' here."],
+    ['mongodb', 'mongodb://127.0.0.1:1/db?prefix=a', "takes no ?prefix=. It is 'collection' here."],
   ])('is refused in the URL of %s: %s', async (_store, wrong, told) => {
     await expect(connect(wrong)).rejects.toMatchObject({ code: 'INVALID', message: expect.stringContaining(told) })
   })

@@ -62,7 +62,55 @@ describe('names', () => {
   })
 
   test('a prefix of two lines is refused: records keep names a line each', () => {
-    expect(() => redis({ prefix: 'a\nb' })).toThrow(/more than one line/)
+    expect(() => redis({ prefix: 'a\nb' })).toThrow(/no line breaks/)
+  })
+})
+
+describe('a prefix', () => {
+  const refused = expect.objectContaining({ code: 'INVALID' })
+
+  test('is taken beside a URL and beside a client, as in the options', () => {
+    for (const unusable of ['', 'a{b}', 'a\nb', 'a\u0000', '\ud800', 'x'.repeat(201), 7 as never]) {
+      expect(() => redis('redis://localhost', { prefix: unusable })).toThrow(refused)
+      expect(() => redis({ call: async () => null } as never, { prefix: unusable })).toThrow(refused)
+      expect(() => redis({ prefix: unusable })).toThrow(refused)
+    }
+    expect(() => redis('redis://localhost', { prefix: 'x'.repeat(200) })).not.toThrow()
+  })
+
+  test('is read from every kind of URL, decoded, and checked like the option', () => {
+    const prefixed = { prefix: 'billing:locks/ä:' }
+    const query = `prefix=${encodeURIComponent(prefixed.prefix)}`
+    for (const url of ['redis://a', 'rediss://a/2', 'redis+unix:///a.sock', 'unix:/a.sock', 'redis-cluster://a,b']) {
+      expect(parseRedisUrl(`${url}?${query}`)).toMatchObject(prefixed)
+      for (const unusable of ['', 'a%7Bb', 'a%0Ab']) expect(() => redis(`${url}?prefix=${unusable}`)).toThrow(refused)
+    }
+    expect(parseRedisUrl(`redis-cluster://me:a%3Fb@a,b/0?${query}`)).toMatchObject({ password: 'a?b', ...prefixed })
+    expect(parseRedisUrl('redis://a')).not.toHaveProperty('prefix')
+  })
+
+  test('that is there twice is refused', () => {
+    expect(() => redis('redis://a?prefix=b:&prefix=c:')).toThrow(/twice/)
+    expect(() => redis('redis-cluster://a?prefix=b:&prefix=c:')).toThrow(/twice/)
+  })
+})
+
+describe('what a store is made of', () => {
+  test('is named once: a URL or client beside another, or two options objects, are refused', () => {
+    const client = { call: async () => null } as never
+    for (const [source, options] of [
+      ['redis://localhost', { url: 'redis://other' }],
+      [client, { client }],
+      [client, { url: 'redis://other' }],
+      [{ url: 'redis://localhost' }, { prefix: 'a:' }],
+      [{ url: 'redis://localhost', client }],
+      ['redis://localhost', { prefx: 'a:' }],
+      ['redis://localhost', 3],
+      [null],
+      [7],
+    ] as unknown as [never, never?][]) {
+      expect(() => redis(source, options)).toThrow(expect.objectContaining({ code: 'INVALID' }))
+    }
   })
 })
 
@@ -104,6 +152,9 @@ describe('an address', () => {
   test('that makes no sense is refused without repeating its password', () => {
     const cluster = ['', ',', 'a,', 'a:b', 'a:99999', 'a?b', 'a/b'].map((rest) => `redis-cluster://:secret@${rest}`)
     const single = ['redis://:secret@host/x', 'redis://:secret%@host', 'http://:secret@host', 'secret']
+    // A password with a bare question mark: what follows is no parameter.
+    cluster.push('redis-cluster://me:12?secret@host', 'redis-cluster://me:12?prefix=secret@host')
+    single.push('redis://me:12?secret@host', 'redis://me:12?prefix=secret@host')
     for (const url of [...single, ...cluster]) {
       expect(() => redis(url)).toThrow(expect.objectContaining({ code: 'INVALID' }))
       expect(() => redis(url)).not.toThrow(/secret/)

@@ -30,6 +30,20 @@ function withoutQueue() {
   return { bench, seen }
 }
 
+/** A bench whose store is busy, and says when to come back. */
+function busyStore(retryAfterMs: number, supports: Partial<Supports> = {}) {
+  const bench = locksBench()
+  const seen = { claims: 0, isBusy: true }
+  bench.wrap = (driver) => ({
+    ...altered(driver, supports, (requests) => {
+      seen.claims += requests.filter(({ op }) => op === 'claim').length
+      if (seen.isBusy) throw new LeaseholdError('UNAVAILABLE', 'Too many calls.', { reason: 'busy', retryAfterMs })
+    }),
+    ...(supports.push !== false && driver.listen && { listen: driver.listen.bind(driver) }),
+  })
+  return { bench, seen }
+}
+
 describe('where a store cannot queue', () => {
   test('acquire asks again, ever more patiently, until it is granted', async () => {
     const { bench, seen } = withoutQueue()
@@ -153,6 +167,63 @@ describe('a store that fails', () => {
     expect(await attempt).toMatchObject({ code: 'UNAVAILABLE', reason: 'no-answer' })
     await bench.advance(3000)
     expect(await lease).toMatchObject({ code: 'UNAVAILABLE', reason: 'no-answer' })
+  })
+
+  test.each([
+    ['wait', { wait: '30s' }],
+    ['wait, however many attempts there are', { wait: '30s', retry: { attempts: 1000, min: '10ms', max: '20ms' } }],
+    ['the pauses of retry', { retry: 'standard' }],
+    ['the pauses of retry by default', {}],
+  ] as const)('is not waited for if it says to come back later than %s allows', async (_which, options) => {
+    const { bench, seen } = busyStore(31_000)
+    const locks = await bench.client()
+    const waiting = locks.acquire('a', options).catch((error: unknown) => error)
+    expect(await isSettled(waiting)).toBe(true)
+    expect(await waiting).toMatchObject({ code: 'UNAVAILABLE', reason: 'busy', retryAfterMs: 31_000, attempts: 1 })
+    expect(seen.claims).toBe(1)
+    await locks.close()
+  })
+
+  test('is asked again when it said to come back, if that is in time, and not before', async () => {
+    const { bench, seen } = busyStore(20_000)
+    const locks = await bench.client()
+    const waiting = locks.acquire('a', { wait: '30s' })
+    await bench.advance(19_999)
+    expect(seen.claims).toBe(1)
+    seen.isBusy = false
+    await bench.advance(1)
+    expect((await waiting).held).toBe(true)
+    expect(seen.claims).toBe(2)
+  })
+
+  test('is not waited for by a claim in its queue that only a poll could tell of its grant', async () => {
+    const { bench, seen } = busyStore(60_000, { push: false })
+    seen.isBusy = false
+    const [one, other] = [await bench.client(), await bench.client()]
+    await one.acquire('a', { heartbeat: 'manual', ttl: '1h' })
+    const waiting = other.acquire('a', { wait: '30s' }).catch((error: unknown) => error)
+    await bench.advance(1000)
+    expect(await isSettled(waiting)).toBe(false)
+    seen.isBusy = true
+    await bench.advance(10_000)
+    expect(await isSettled(waiting)).toBe(true)
+    expect(await waiting).toMatchObject({ code: 'UNAVAILABLE', reason: 'busy', retryAfterMs: 60_000 })
+  })
+
+  test('that pushes may still grant a queued claim while it answers no polls', async () => {
+    const { bench, seen } = busyStore(60_000)
+    seen.isBusy = false
+    const [one, other] = [await bench.client(), await bench.client()]
+    const lease = await one.acquire('a', { ttl: '10s' })
+    const waiting = other.acquire('a', { wait: '30s', ttl: '10s' })
+    await bench.advance(1000)
+    seen.isBusy = true
+    await bench.advance(5000)
+    expect(await isSettled(waiting)).toBe(false)
+    seen.isBusy = false
+    await lease.release()
+    await bench.advance(0)
+    expect((await waiting).held).toBe(true)
   })
 
   test('while it is being asked who holds does not keep a caller who has waited enough', async () => {

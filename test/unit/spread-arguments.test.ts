@@ -62,7 +62,6 @@ const short: readonly (readonly [code: string, reason: string])[] = [
   ['leases.map((lease) =>', 'one or two'],
   ['(await this.#notification(swap))', 'a few operations of one transaction'],
   ['foundIn(keyspace, pair)', 'one or none'],
-  ['waits) })', 'one a node of a quorum'],
   ['[...granted', 'one a node of a quorum'],
   ['[...held.values()]', 'one a node of a quorum'],
   ['all.map(', 'one a node of a quorum'],

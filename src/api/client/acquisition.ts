@@ -1,8 +1,8 @@
-import { unsupported, LeaseholdError, worthRetrying, type DeadlockedOwner } from '../../core/errors.ts'
+import { unsupported, LeaseholdError, retryAfterOf, worthRetrying, type DeadlockedOwner } from '../../core/errors.ts'
 import { listenForAbort, stopListeningForAbort } from './abort-listeners.ts'
 import type { Client } from './client.ts'
 import { claimant } from './runner.ts'
-import { adaptivePolling, pauseMs, retryPresets, type Backoff } from '../../core/time/backoff.ts'
+import { adaptivePolling, pauseMs, pausesMs, retryPresets, type Backoff } from '../../core/time/backoff.ts'
 import { afterReading } from '../../core/time/bounded.ts'
 import type { TimerBucket, TimerTask } from '../../core/time/timer-queue.ts'
 import { ClaimRuntime, type ClaimObserver, type ObservedEffect } from '../../core/client/claim-runtime.ts'
@@ -213,6 +213,8 @@ export class Acquisition implements TimerTask, SlotMember, ClaimObserver, Watche
         return this.#onFailed(effect.error)
       case 'renewal-failed':
         this.#error = effect.error
+        // Where grants are pushed, a claim in the queue needs no poll.
+        if (!this.client.driver.supports.push && this.#isTooLate(retryAfterOf(effect.error))) this.#outOfTime()
         return
       default:
         return
@@ -285,16 +287,30 @@ export class Acquisition implements TimerTask, SlotMember, ClaimObserver, Watche
     if (waitMs === 0 || !worthRetrying(error) || this.attempts >= attemptsMax) {
       return this.#miss({ type: 'failed', error })
     }
-    this.#tryAgain(retry ?? polling ?? retryPresets.standard)
+    const retryAfterMs = retryAfterOf(error)
+    if (this.#isTooLate(retryAfterMs)) return this.#miss({ type: 'failed', error })
+    this.#tryAgain(retry ?? polling ?? retryPresets.standard, retryAfterMs)
   }
 
-  #tryAgain(backoff: Backoff): void {
+  /**
+   * Whether the store takes requests again only when this acquisition has given up: when `wait` is over, or where that is endless, after
+   * the pauses between the attempts at a store that fails.
+   */
+  #isTooLate(retryAfterMs: number): boolean {
+    if (retryAfterMs === 0) return false
+    const { retry } = this.request.terms.waitPolicy
+    const until = this.#until === Infinity ? this.since + pausesMs(retry ?? retryPresets.standard) : this.#until
+    return this.client.environment.now() + retryAfterMs > until
+  }
+
+  #tryAgain(backoff: Backoff, atLeastMs = 0): void {
     if (this.attempts >= backoff.attempts) {
       return this.#miss({ type: 'timeout', ahead: this.#ahead, error: this.#error })
     }
     const { environment } = this.client
     this.#failures += 1
-    this.#pauseUntil = environment.now() + pauseMs(backoff, this.#failures, environment.random())
+    const pause = pauseMs(backoff, this.#failures, environment.random())
+    this.#pauseUntil = environment.now() + Math.max(pause, atLeastMs)
     this.#setTimer()
   }
 

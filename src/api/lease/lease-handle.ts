@@ -1,4 +1,4 @@
-import type { Claim, Runner, ClaimStatus } from '../../core/contract/driver.ts'
+import type { Claim, Runner, ClaimStatus, Succession } from '../../core/contract/driver.ts'
 import { positiveMs, type Duration } from '../../core/time/duration.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { scopeOf, type Scope } from '../../core/contract/scope.ts'
@@ -51,7 +51,7 @@ export class LeaseHandle implements Lease, ClaimObserver {
     else client.counters.countAcquisition(waitMs)
     if (after !== undefined) {
       client.emitForLock('takeover', scope, { key, fence, after })
-      if (after.how !== 'max-hold') client.emitForLock('stale', scope, { key, after })
+      if (wasStale(after, terms)) client.emitForLock('stale', scope, { key, after })
     }
     return lease
   }
@@ -365,4 +365,12 @@ export function handleOf(lease: Lease): LeaseHandle {
     'INVALID',
     'This lease was not granted by this copy of leasehold. Pass the lease of connect or createLocks, not a double.',
   )
+}
+
+/**
+ * Whether the last holder had fallen silent. A holder that was evicted may have been alive: only if this claim itself takes stale locks, the
+ * eviction counts as that.
+ */
+function wasStale({ how }: Succession, { evict }: AcquireTerms): boolean {
+  return how === 'expired' || how === 'died' || (how === 'evicted' && evict === 'stale')
 }

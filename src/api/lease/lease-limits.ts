@@ -44,7 +44,10 @@ export function checkLongest<Given extends number | undefined>(
 }
 
 function ttlsOf(supports: Supports): string {
-  return `This store takes ${supports.ttlMinMs} to ${ttlMaxOf(supports)} ms.`
+  const limits = `This store takes ${supports.ttlMinMs} to ${ttlMaxOf(supports)} ms.`
+  // Session locks have no ttl of their own: an option of the driver says how long the server keeps a silent session.
+  if (supports.lifetime !== 'connection') return limits
+  return `${limits} For longer leases, set ttlMs of postgresAdvisory, or ?ttl= in its URL.`
 }
 
 function invalid(message: string): LeaseholdError {

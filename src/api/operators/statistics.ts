@@ -1,4 +1,5 @@
 import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
+import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 import type { Client } from '../client/client.ts'
 import { eachLock } from './inspection.ts'
 
@@ -21,6 +22,8 @@ export interface Statistics {
   readonly staleLocks: number
   /** True if there were too many locks to count them all. */
   readonly truncated: boolean
+  /** Why the store could not be read: then the four above are 0, and everything else is what this client knows itself. */
+  readonly storeError?: LeaseholdError
   /** Leases of this client that renew by themselves. */
   readonly activeHeartbeats: number
   readonly totalAcquisitions: number
@@ -30,25 +33,40 @@ export interface Statistics {
   readonly averageAcquisitionTimeMs: number
 }
 
-/** The client's counters, with a count of its namespace's locks. @internal */
-export async function gatherStatistics(client: Client): Promise<Statistics> {
-  const { counters } = client
-  const gauges: Record<string, string | number> = Object.create(null) as Record<string, string | number>
-  let totalLocks = 0
-  let activeLocks = 0
-  let staleLocks = 0
-  let truncated = false
+type Gauges = Record<string, string | number>
+type StoreCounts = Pick<Statistics, 'totalLocks' | 'activeLocks' | 'staleLocks' | 'truncated' | 'storeError'>
+
+const nothingCounted = { totalLocks: 0, activeLocks: 0, staleLocks: 0, truncated: false } as const
+
+/** Counts the locks of the namespace, and notes who holds them. */
+async function countLocks(client: Client, gauges: Gauges): Promise<StoreCounts> {
+  const counts = { ...nothingCounted } as { -readonly [Name in keyof StoreCounts]: StoreCounts[Name] }
   for await (const lock of eachLock(client, { limit: 1000 })) {
-    if (totalLocks === locksCountedMax) {
-      truncated = true
-      break
-    }
-    totalLocks += 1
-    if (lock.holders.some((holder) => !holder.expired)) activeLocks += 1
-    if (lock.holders.some((holder) => holder.expired)) staleLocks += 1
+    if (counts.totalLocks === locksCountedMax) return { ...counts, truncated: true }
+    counts.totalLocks += 1
+    if (lock.holders.some((holder) => !holder.expired)) counts.activeLocks += 1
+    if (lock.holders.some((holder) => holder.expired)) counts.staleLocks += 1
     const holder = lock.holders[0]
     if (holder !== undefined) gauges[`lock.${lock.scope}.holder`] = holder.runner.id
   }
+  return counts
+}
+
+/** What is counted of a store that cannot be read. An error that is not about reading, such as CLOSED, is thrown on. */
+function notCounted(error: unknown): StoreCounts {
+  if (error instanceof LeaseholdError && error.code !== 'UNAVAILABLE') throw error
+  const { reason = 'network', retryAfterMs } = error instanceof LeaseholdError ? error : {}
+  const why = `The locks of the store could not be counted: ${plainMessageOf(error)}`
+  const details = { cause: error, reason, ...(retryAfterMs !== undefined && { retryAfterMs }) }
+  return { ...nothingCounted, storeError: new LeaseholdError('UNAVAILABLE', why, details) }
+}
+
+/** The client's counters, with a count of its namespace's locks. Without the store, those of the client remain. @internal */
+export async function gatherStatistics(client: Client): Promise<Statistics> {
+  const { counters } = client
+  const gauges = Object.create(null) as Gauges
+  for (const { scope } of client.leases) gauges[`lock.${describeScope(scope)}.holder`] = client.runner.id
+  const counts = await countLocks(client, gauges).catch(notCounted)
   for (const [key, heldMs] of counters.holdDurations) {
     const scopeKey = splitStoreKey(key)?.scopeKey ?? key
     gauges[`lock.${describeScope({ key: scopeKey })}.hold_duration_ms`] = heldMs
@@ -71,11 +89,8 @@ export async function gatherStatistics(client: Client): Promise<Statistics> {
       'lock.failed': counters.of('failed'),
     },
     gauges,
-    totalLocks,
+    ...counts,
     myLocks: leases.length,
-    activeLocks,
-    staleLocks,
-    truncated,
     activeHeartbeats: leases.filter((lease) => lease.heartbeating).length,
     totalAcquisitions: acquisitions,
     totalConflicts: counters.of('contention'),

@@ -22,9 +22,26 @@ export interface OnceOptions extends Pick<AcquireOptions, 'metadata'> {
    * @default 0
    */
   readonly atLeast?: Duration | undefined
+  /**
+   * What becomes of the lock if the body throws. `keep`: a failed run counts as a run, and nobody runs again within `atLeast`. `release`:
+   * the lock is free at once, so the next call of any machine runs the body again.
+   *
+   * @default 'keep'
+   *
+   * @example
+   * ```ts
+   * import { connect } from 'leasehold'
+   *
+   * await using locks = await connect('memory:')
+   * const run = (work: () => void) => locks.once('import', { atMost: '10m', atLeast: '1m', onError: 'release' }, work)
+   * await run(() => { throw new Error('The file is not there yet') }).catch(() => {})
+   * await run(() => {}) // { ran: true, … }: the failed run left nothing behind
+   * ```
+   */
+  readonly onError?: 'keep' | 'release' | undefined
 }
 
-const onceNames: OptionNames<OnceOptions> = { atMost: true, atLeast: true, metadata: true }
+const onceNames: OptionNames<OnceOptions> = { atMost: true, atLeast: true, onError: true, metadata: true }
 
 /** Whether this process ran the body, and what came of it. */
 export type OnceResult<Result> =
@@ -49,7 +66,10 @@ export async function runOnce<Result>(
   if (atLeastMs > atMostMs) {
     throw new LeaseholdError('INVALID', `atLeast is ${atLeastMs} ms, more than atMost, ${atMostMs} ms.`)
   }
-  const { metadata } = options
+  const { metadata, onError = 'keep' } = options
+  if (onError !== 'keep' && onError !== 'release') {
+    throw new LeaseholdError('INVALID', `onError is ${JSON.stringify(onError)}. Use 'keep' or 'release'.`)
+  }
   const scope = named(`once:${name}`)
   const owner = bodyOwner(undefined, () => client.environment.id())
   const asked: AcquireOptions = { ttl: atMostMs, heartbeat: 'manual', onConflict: 'wait', grace: 0 }
@@ -61,18 +81,20 @@ export async function runOnce<Result>(
     if (miss.type === 'refused' && miss.status.reason === 'refused') return { ran: false }
     throw await acquireError(acquisition, miss)
   }
+  let keepMs = onError === 'keep' ? atLeastMs : 0
   try {
     const result = await asOwner(owner, () => body(lease))
+    keepMs = atLeastMs
     if (!lease.held && lease.loss !== undefined) throw lease.loss
     return { ran: true, result, fence: lease.fence }
   } finally {
-    await letGo(acquirer, lease, atLeastMs)
+    await letGo(acquirer, lease, keepMs)
   }
 }
 
-/** Releases the lock, or lets it expire at `atLeast` if the run was shorter. */
-async function letGo({ client }: Acquirer, lease: LeaseHandle, atLeastMs: number): Promise<void> {
-  const restMs = Math.ceil(atLeastMs - lease.heldMs)
+/** Releases the lock, or lets it expire `keepMs` after the run began if the run was shorter. */
+async function letGo({ client }: Acquirer, lease: LeaseHandle, keepMs: number): Promise<void> {
+  const restMs = Math.ceil(keepMs - lease.heldMs)
   if (restMs <= 0) return void (await lease.release())
   // A lost lease, or a closing client: the lease expires after `atMost`. A release would come too early.
   if (!lease.held || client.closed) return

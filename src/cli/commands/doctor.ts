@@ -160,7 +160,8 @@ async function handOver(holder: Locks, waiter: Locks, name: string): Promise<Fin
 }
 
 async function inventory(locks: Locks): Promise<Finding> {
-  const { totalLocks, activeLocks, staleLocks, truncated } = await locks.stats()
+  const { totalLocks, activeLocks, staleLocks, truncated, storeError } = await locks.stats()
+  if (storeError !== undefined) throw storeError
   const more = truncated ? ' at least' : ''
   const text = `in the namespace ${locks.namespace} there are${more} ${totalLocks} locks, ${activeLocks} held`
   if (staleLocks === 0) return ok(text)

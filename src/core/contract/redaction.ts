@@ -7,6 +7,7 @@ export const identifyingParameters: ReadonlySet<string> = new Set([
   'dbname',
   'host',
   'port',
+  'prefix',
   'schema',
 ])
 

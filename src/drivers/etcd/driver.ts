@@ -307,7 +307,7 @@ const etcdSupport: Supports = {
 /** The options of `etcd`. */
 export interface EtcdOptions {
   /**
-   * What every key begins with; in a URL: its path.
+   * What every key begins with; in a URL: its path, or `?prefix=`.
    *
    * @default 'leasehold/'
    */

@@ -1,4 +1,5 @@
-import type { LeaseholdError } from '../../core/errors.ts'
+import { checkOptions } from '../../core/contract/option-names.ts'
+import { LeaseholdError } from '../../core/errors.ts'
 
 /** A host, IPv6 without brackets, and its port. */
 export interface HostAndPort {
@@ -27,6 +28,24 @@ export function hostAndPort(text: string, portDefault: number, invalid: () => Le
 /** `host:port,host`: at least one, none empty. */
 export function hostList(text: string, portDefault: number, invalid: () => LeaseholdError): readonly HostAndPort[] {
   return text.split(',').map((host) => hostAndPort(host, portDefault, invalid))
+}
+
+/**
+ * The parameters behind the `?` of a URL: known names only, each once. A bare `@` is refused with `invalid`: it ends a password with an
+ * unescaped `?`, and the names of such parameters must not be repeated.
+ */
+export function urlParameters(
+  query: string,
+  known: object,
+  whose: string,
+  invalid: () => LeaseholdError,
+): ReadonlyMap<string, string> {
+  if (query.includes('@')) throw invalid()
+  const given = [...new URLSearchParams(query)]
+  const parameters = new Map(given)
+  checkOptions(Object.fromEntries(parameters), known, whose)
+  if (parameters.size === given.length) return parameters
+  throw new LeaseholdError('INVALID', `A parameter of ${whose} is there twice. Name each once.`)
 }
 
 /** The host and port as a URL has them: IPv6 in brackets. */

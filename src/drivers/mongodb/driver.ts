@@ -139,7 +139,7 @@ const defaults = { collection: 'DistributedLocks', waitMin: 10, waitMax: 800, ti
  * ```
  */
 export function mongodb(source: MongoSource, options: MongodbOptions = {}): LockDriver {
-  checkOptions(options, mongodbNames, 'mongodb')
+  checkOptions(options, mongodbNames, 'mongodb', prefixHint)
   return new MongodbDriver(source, options)
 }
 
@@ -300,10 +300,17 @@ function paceOf({ waitMin, waitMax, adaptive = true }: MongodbOptions): PollPace
   throw new LeaseholdError('INVALID', `waitMin is ${minMs} ms, more than waitMax, ${maxMs} ms.`)
 }
 
+/** What a prefix is in Redis and etcd is a collection here. */
+const prefixHint = { prefix: "It is 'collection' here." }
+
 /** What a URL says to us beside what it says to the client, and the URL without it: by text, as several hosts make it no plain URL. @internal */
 export function mongodbParameters(url: string): { readonly url: string; readonly options: { collection?: string } } {
   const [address = '', query] = url.split(/\?(.*)/s, 2)
-  const collection = new URLSearchParams(query).get('collection')
+  const parameters = new URLSearchParams(query)
+  if (parameters.has('prefix')) {
+    throw new LeaseholdError('INVALID', `The URL of this store takes no ?prefix=. ${prefixHint.prefix}`)
+  }
+  const collection = parameters.get('collection')
   if (query === undefined || collection === null || collection === '') return { url, options: {} }
   const rest = query.split('&').filter((parameter) => !parameter.startsWith('collection='))
   return { url: rest.length === 0 ? address : `${address}?${rest.join('&')}`, options: { collection } }

@@ -32,7 +32,7 @@ import { connectionsTo, type Connections, type PostgresSource } from '../postgre
 import { changedNothing, postgresError, isSchemaMissing, refusesContent } from '../postgres/faults.ts'
 import { retrying } from '../postgres/retries.ts'
 import { inSchema, makeAdvisorySchema } from '../postgres/schema.ts'
-import { postgresParameters } from '../postgres/url.ts'
+import { postgresParameters, prefixHint } from '../postgres/url.ts'
 
 export { postgresAdvisorySchema } from '../postgres/schema.ts'
 export type { PostgresSource } from '../postgres/connections.ts'
@@ -60,7 +60,7 @@ export interface PostgresAdvisoryOptions {
 }
 
 const advisoryNames: OptionNames<PostgresAdvisoryOptions> = { schema: true, ttlMs: true, sendTimeoutMs: true }
-const advisoryHints = { ttl: "It is 'ttlMs' here, in milliseconds." }
+const advisoryHints = { ...prefixHint, ttl: "It is 'ttlMs' here, in milliseconds." }
 
 const ttlDefaultMs = 30_000
 const sendTimeoutDefaultMs = 5000

@@ -39,10 +39,11 @@ import { ChannelListener, NotificationOrder } from './listener.ts'
 import { batchOf, withoutNotifications, type StatementBatch } from './batch.ts'
 import { retrying } from './retries.ts'
 import { inSchema, makeSchema, type SchemaOptions } from './schema.ts'
-import { postgresParameters } from './url.ts'
+import { postgresParameters, prefixHint } from './url.ts'
 import { WaiterPolling } from './waiter-polling.ts'
 
 export { postgresSchema, type SchemaOptions } from './schema.ts'
+export { cancelOnLoss, type CancellableClient, type CancellableSource } from './cancel-on-loss.ts'
 export type { PostgresSource } from './connections.ts'
 export type { PgClient, PgPool } from './pg-client.ts'
 export type { PostgresJs } from './postgres-js-connections.ts'
@@ -103,7 +104,7 @@ const mutedMs = 10_000
  * ```
  */
 export function postgres(source: PostgresSource, options: PostgresOptions = {}): LockDriver {
-  checkOptions(options, optionNames, 'postgres')
+  checkOptions(options, optionNames, 'postgres', prefixHint)
   return new PostgresDriver(source, options)
 }
 

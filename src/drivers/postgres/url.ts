@@ -57,12 +57,16 @@ export function postgresParameters(
   return { url: parsed.toString(), options }
 }
 
+/** What a prefix is in Redis and etcd is a schema here. */
+export const prefixHint = { prefix: "It is 'schema' here." }
+
 /** Refuses a parameter that looks like one of ours: the client would ignore it. */
 function refuseIfMeantForUs(name: string, reads: readonly OwnParameter[]): void {
   const isOfSister = (ownParameters as readonly string[]).includes(name)
   const meant = nearest(name, reads)
-  if (!isOfSister && meant === undefined) return
-  const hint = isOfSister || meant === undefined ? '' : ` Did you mean '${meant}'?`
+  const isPrefix = name === 'prefix'
+  if (!isOfSister && !isPrefix && meant === undefined) return
+  const hint = isPrefix ? ` ${prefixHint.prefix}` : isOfSister || meant === undefined ? '' : ` Did you mean '${meant}'?`
   const what = `The URL of this store takes no ?${name}=.${hint}`
   throw new LeaseholdError('INVALID', `${what} Besides what the client knows it takes ${reads.join(', ')}.`)
 }

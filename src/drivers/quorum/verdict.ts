@@ -1,6 +1,6 @@
 /** What the answers of the nodes come to. Pure: every rule of counting is here. */
 import type { AbsentReason, ClaimStatus, Succession, HeldStatus } from '../../core/contract/driver.ts'
-import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
+import { LeaseholdError, plainMessageOf, retryAfterOf } from '../../core/errors.ts'
 
 /** The answers to one question, in the order of the nodes; undefined where none has come yet. */
 export type Answers = readonly (ClaimStatus | undefined)[]
@@ -86,14 +86,16 @@ export function mergedAbsence(answers: Answers): ClaimStatus {
 export function noMajority(answers: Answers, nodes: number): ClaimStatus {
   const errors = answers.flatMap((answer) => (answer?.state === 'unknown' ? [answer.error] : []))
   const messages = errors.map((error) => plainMessageOf(error))
-  const waits = errors.flatMap((error) => (error instanceof LeaseholdError ? (error.retryAfterMs ?? []) : []))
+  // A node that does not say when to come back may answer at any time.
+  let retryAfterMs = Infinity
+  for (const error of errors) retryAfterMs = Math.min(retryAfterMs, retryAfterOf(error))
   const error = new LeaseholdError(
     'UNAVAILABLE',
     `Too few of ${nodes} nodes gave a clear answer. ${messages.join(' ')}`,
     {
       reason: 'no-majority',
       cause: errors[0],
-      ...(waits.length > 0 && { retryAfterMs: Math.min(...waits) }),
+      ...(retryAfterMs > 0 && retryAfterMs < Infinity && { retryAfterMs }),
     },
   )
   return { state: 'unknown', error }

@@ -20,6 +20,7 @@ import { withinLimits } from '../../core/contract/limits.ts'
 import { Lifecycle } from '../kit/lifecycle.ts'
 import { Listeners } from '../kit/listeners.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
+import { LeaseholdError } from '../../core/errors.ts'
 import { timerMs } from '../../core/time/duration.ts'
 import { parseRedisUrl } from './address.ts'
 import { callsOf, isOneCall, MigratingSlots, type CallIndexes } from './calls.ts'
@@ -54,18 +55,11 @@ export type { NodeRedisClient, NodeRedisCluster } from './node-redis.ts'
 /** A client you made: of ioredis (`Redis` or `Cluster`) or of node-redis (`createClient` or `createCluster`). */
 export type RedisClient = IoredisClient | NodeRedisClient | NodeRedisCluster
 
-/** The options of `redis`. */
-export interface RedisOptions {
+/** The options of `redis` beside a URL or a client. */
+export interface RedisSettings {
   /**
-   * `redis://user:password@host:6379/0`, `rediss://…`, `redis+unix:///path` or `redis-cluster://host:6379,host:6379`.
-   *
-   * @default 'redis://127.0.0.1'
-   */
-  readonly url?: string | undefined
-  /** A client to use instead of a URL. The client stays yours: closing the driver leaves it open. */
-  readonly client?: RedisClient | undefined
-  /**
-   * Begins every name in Redis.
+   * Begins every name in Redis: up to 200 characters, without braces and control characters. In a URL: `?prefix=billing:locks:`, which
+   * this option overrides.
    *
    * @default 'leasehold:'
    */
@@ -80,18 +74,26 @@ export interface RedisOptions {
   readonly clockForTests?: (() => number) | undefined
 }
 
-const redisNames: OptionNames<RedisOptions> = {
-  url: true,
-  client: true,
-  prefix: true,
-  commandTimeoutMs: true,
-  clockForTests: true,
+/** The options of `redis` where they are all it is given: what is beside a URL or a client, and one of these. */
+export interface RedisOptions extends RedisSettings {
+  /**
+   * `redis://user:password@host:6379/0`, `rediss://…`, `redis+unix:///path` or `redis-cluster://host:6379,host:6379`.
+   *
+   * @default 'redis://127.0.0.1'
+   */
+  readonly url?: string | undefined
+  /** A client to use instead of a URL. The client stays yours: closing the driver leaves it open. */
+  readonly client?: RedisClient | undefined
 }
+
+const settingNames: OptionNames<RedisSettings> = { prefix: true, commandTimeoutMs: true, clockForTests: true }
+const redisNames: OptionNames<RedisOptions> = { url: true, client: true, ...settingNames }
+const hints = { keyPrefix: "It is 'prefix' here." }
 
 const commandTimeoutDefaultMs = 5000
 
 /**
- * A lock store in Redis, out of a URL, a client, or options.
+ * A lock store in Redis, out of a URL or a client, with settings beside it, or out of options that have them all.
  *
  * @example
  * ```ts
@@ -100,14 +102,21 @@ const commandTimeoutDefaultMs = 5000
  * import { Redis } from 'ioredis'
  *
  * const client = new Redis()
- * await using locks = await createLocks({ driver: redis(client) })
+ * await using locks = await createLocks({ driver: redis(client, { prefix: 'billing:locks:' }) })
  * ```
  */
-export function redis(from: string | RedisClient | RedisOptions = {}): LockDriver {
-  if (typeof from === 'string') return new RedisDriver({ url: from })
-  if ('call' in from || 'sendCommand' in from) return new RedisDriver({ client: from })
-  checkOptions(from, redisNames, 'redis')
-  return new RedisDriver(from)
+export function redis(from: string | RedisClient | RedisOptions = {}, settings?: RedisSettings): LockDriver {
+  if (typeof from === 'string' || isClient(from)) {
+    checkOptions(settings, settingNames, 'redis', hints)
+    return new RedisDriver({ ...settings, ...(typeof from === 'string' ? { url: from } : { client: from }) })
+  }
+  checkOptions(from, redisNames, 'redis', hints)
+  if (settings === undefined && (from.url === undefined || from.client === undefined)) return new RedisDriver(from)
+  throw new LeaseholdError('INVALID', 'redis takes a url or a client, and its options once. Leave one out.')
+}
+
+function isClient(from: RedisClient | RedisOptions): from is RedisClient {
+  return typeof from === 'object' && from !== null && ('call' in from || 'sendCommand' in from)
 }
 
 class RedisDriver implements LockDriver {
@@ -132,8 +141,8 @@ class RedisDriver implements LockDriver {
 
   constructor(options: RedisOptions) {
     // A wrong URL throws here, not at the first use.
-    if (options.client === undefined && options.url !== undefined) parseRedisUrl(options.url)
-    const keyspace = new RedisKeyspace(options.prefix ?? 'leasehold:')
+    const address = options.url === undefined ? undefined : parseRedisUrl(options.url)
+    const keyspace = new RedisKeyspace(options.prefix ?? address?.prefix ?? 'leasehold:')
     const channel = keyspace.channel(randomBytes(9).toString('base64url'))
     this.#options = options
     this.#sender = { keyspace, channel, clock: options.clockForTests }

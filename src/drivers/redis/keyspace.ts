@@ -1,6 +1,9 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import { hashTagNumberOf, hashTags } from './hash-tags.ts'
 
+/** As long as in etcd: names stay short, and a batch within what a server takes. */
+const prefixForm = /^[^{}\p{Cc}]{1,200}$/u
+
 /**
  * The names under which everything is stored. For a lock key K whose hash tag is T, all after one prefix:
  *
@@ -25,13 +28,7 @@ export class RedisKeyspace {
   readonly #fences: readonly string[]
 
   constructor(prefix: string) {
-    if (/[{}]/.test(prefix)) {
-      throw new LeaseholdError('INVALID', `The prefix ${JSON.stringify(prefix)} has braces. They are for hash tags.`)
-    }
-    if (prefix.includes('\n')) {
-      throw new LeaseholdError('INVALID', `The prefix ${JSON.stringify(prefix)} has more than one line.`)
-    }
-    this.prefix = prefix
+    this.prefix = checkPrefix(prefix)
     this.tagEnd = Buffer.byteLength(prefix) + (hashTags[0] as string).length + 2
     this.#starts = hashTags.map((tag) => `${prefix}{${tag}}k:`)
     this.#fences = hashTags.map((tag) => `${prefix}{${tag}}fence`)
@@ -78,6 +75,13 @@ export class RedisKeyspace {
   pattern(keyPrefix: string): string {
     return `${escaped(this.prefix)}{???}k:${escaped(keyPrefix)}*`
   }
+}
+
+/** Refuses what would be read as something else: braces as a hash tag, a line break as the end of a name. */
+function checkPrefix(prefix: unknown): string {
+  if (typeof prefix === 'string' && prefixForm.test(prefix) && prefix.isWellFormed()) return prefix
+  const needs = '1 to 200 characters, no braces, no line breaks or other control characters'
+  throw new LeaseholdError('INVALID', `The prefix ${JSON.stringify(prefix)} is not usable. It needs ${needs}.`)
 }
 
 /** A pattern that matches this text only. */

@@ -22,6 +22,24 @@ export function jobs(fact: PrimitiveFact): void {
     expect(runs).toBe(2)
   })
 
+  fact(
+    'a failed run counts as a run, or leaves the lock to the next machine, as onError says',
+    ['handOff'],
+    async (group) => {
+      const [member, rival] = [await group.member(), await group.member()]
+      const failing = (): never => {
+        throw new Error('no disk')
+      }
+      const options = { atMost: 30_000, atLeast: 30_000 }
+      await expect(member.locks.once('kept', options, failing)).rejects.toThrow('no disk')
+      expect(await rival.locks.once('kept', options, () => {})).toEqual({ ran: false })
+      const release = { ...options, onError: 'release' } as const
+      await expect(member.locks.once('released', release, failing)).rejects.toThrow('no disk')
+      expect(await rival.locks.once('released', release, () => 'done')).toMatchObject({ ran: true, result: 'done' })
+      expect(await member.locks.once('released', release, () => {})).toEqual({ ran: false })
+    },
+  )
+
   fact('a store whose claims end with their client refuses once and hand-off', ['no handOff'], async (group) => {
     const { locks } = await group.member()
     let runs = 0

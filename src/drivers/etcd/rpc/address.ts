@@ -1,5 +1,5 @@
 import { LeaseholdError } from '../../../core/errors.ts'
-import { decodedPart, hostList, type HostAndPort } from '../../kit/url.ts'
+import { decodedPart, hostList, urlParameters, type HostAndPort } from '../../kit/url.ts'
 
 /** The nodes of an etcd, and the login. */
 export interface EtcdAddress {
@@ -11,16 +11,20 @@ export interface EtcdAddress {
 
 const portDefault = 2379
 
-/** Reads `etcd://user:password@host:port,host:port/PREFIX`, and `etcds://…` for TLS. */
+/** Reads `etcd://user:password@host:port,host:port/PREFIX`, also with `?prefix=PREFIX` instead, and `etcds://…` for TLS. */
 export function parseEtcdUrl(url: string): EtcdAddress {
-  const [, scheme, login, hosts = '', path = ''] =
-    /^(etcds?):\/\/(?:([^/?#]*)@)?([^@/?#]+)(?:\/([^?#]*))?$/s.exec(url) ?? []
+  const [, scheme, login, hosts = '', path = '', query = ''] =
+    /^(etcds?):\/\/(?:([^/?#]*)@)?([^@/?#]+)(?:\/([^?#]*))?(?:\?([^#]*))?$/s.exec(url) ?? []
   if (scheme === undefined) throw invalid()
+  const endpoints = hostList(hosts, portDefault, invalid)
+  const prefix = urlParameters(query, { prefix: true }, 'an etcd URL', invalid).get('prefix')
+  if (prefix !== undefined && path !== '') throw invalid()
   return {
-    endpoints: hostList(hosts, portDefault, invalid),
+    endpoints,
     tls: scheme === 'etcds',
     ...(login !== undefined && { login: loginOf(login) }),
     ...(path !== '' && { prefix: decodedPart(path, invalid) }),
+    ...(prefix !== undefined && { prefix }),
   }
 }
 
@@ -32,6 +36,7 @@ function loginOf(login: string): { readonly user: string; readonly password: str
 
 /** Says nothing of the URL itself: it may hold a password. */
 function invalid(): LeaseholdError {
-  const forms = 'etcd://host:2379, etcd://user:password@host,host,host/PREFIX, or etcds://… for TLS'
+  const forms =
+    'etcd://host:2379, etcd://user:password@host,host,host/PREFIX, etcd://host?prefix=PREFIX, or etcds://… for TLS'
   return new LeaseholdError('INVALID', `This is not the URL of an etcd. Use ${forms}.`)
 }
