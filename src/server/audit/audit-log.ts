@@ -43,16 +43,16 @@ interface Repeated {
 }
 
 const gatherMs = 1000
-/** Kinds of refusals in that time: of one caller, which must not hide those of others, and of all. */
+const kindsMax = 1000
+/** Of one caller: it must not take all kinds, and hide the refusals of others. */
 const kindsPerCallerMax = 100
-const kindsMax = 5000
 
 /** Writes what was done as JSON lines. @internal */
 export class AuditLog {
   readonly #file: Pick<LineFile, 'write' | 'reopen' | 'close'>
   readonly #environment: Pick<Environment, 'wall' | 'timer'>
   #repeated = new Map<string, Repeated>()
-  /** How many kinds of refusals each caller has among them. */
+  /** How many kinds of refusals each caller has had since they were last written. */
   readonly #kindsByCaller = new Map<string, number>()
 
   constructor(file: Pick<LineFile, 'write' | 'reopen' | 'close'>, environment: Pick<Environment, 'wall' | 'timer'>) {
@@ -112,7 +112,7 @@ export class AuditLog {
   }
 }
 
-/** Whose doing a record tells of: a token or, without one, an address. */
+/** Whose doing a record tells of: a token or, without one, an address, of which a network of IPv6 has any number. */
 function ownerOf({ by, from }: AuditRecord): string {
   return by === undefined ? `address ${networkOf(from ?? '')}` : `token ${by}`
 }
