@@ -15,7 +15,8 @@ const bars: readonly { readonly what: string; readonly of: string; readonly kilo
   ...['sqlite', 'redis', 'postgres', 'mongodb', 'etcd', 'postgres-advisory', 'github', 'memory'].map((driver) => ({
     what: `createLocks and leasehold/${driver}`,
     of: `${createLocks}; export * from './src/drivers/${driver}/driver.ts'`,
-    kilobytesMax: 67,
+    // The scripts of Redis are the rule once more, in Lua.
+    kilobytesMax: driver === 'redis' ? 72 : 67,
   })),
 ]
 

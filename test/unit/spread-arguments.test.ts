@@ -62,6 +62,8 @@ const short: readonly (readonly [code: string, reason: string])[] = [
   ['leases.map((lease) =>', 'one or two'],
   ['(await this.#notification(swap))', 'a few operations of one transaction'],
   ['foundIn(keyspace, pair)', 'one or none'],
+  ['ahead, ', 'the three columns of a rank'],
+  ['of, band, arrival, size)', 'the few columns of a lane'],
   ['[...granted', 'one a node of a quorum'],
   ['[...held.values()]', 'one a node of a quorum'],
   ['all.map(', 'one a node of a quorum'],
