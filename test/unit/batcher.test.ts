@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { Batcher, submitOnce } from '../../src/core/client/batcher.ts'
 import type { LockDriver, Request, ClaimStatus } from '../../src/core/contract/driver.ts'
-import { sendTimeoutFor } from '../../src/core/contract/requests.ts'
+import { keyOf, sendTimeoutFor } from '../../src/core/contract/requests.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { claimOf } from '../support/claims.ts'
@@ -348,6 +348,40 @@ describe('the batcher', () => {
     expect(recorder.batches).toEqual([])
     await time.advance(0)
     expect(recorder.batches.map((batch) => batch.length)).toEqual([500, 100])
+  })
+
+  test('sends renewals beside those under way, and holds back those that share a key', async () => {
+    const { time, recorder, batcher } = setUp()
+    const renew = (key: string, id = 'id'): void =>
+      batcher.submit({ op: 'renew', key, id, ttlMs: 30_000 }, { answered: () => {} })
+    for (const key of ['b', 'd', 'f']) renew(key)
+    await time.advance(0)
+    for (const key of ['a', 'c', 'e', 'g']) renew(key)
+    await time.advance(0)
+    for (const key of ['c', 'h']) renew(key, 'other')
+    await time.advance(0)
+    const keys = (): string[] => recorder.batches.map((batch) => batch.map((request) => keyOf(request)).join(''))
+    expect(keys()).toEqual(['bdf', 'aceg', 'h'])
+    recorder.answer()
+    recorder.answer()
+    await time.advance(0)
+    expect(keys()).toEqual(['bdf', 'aceg', 'h', 'c'])
+  })
+
+  test('answers renewals in the order of their keys, and all else in the order asked', async () => {
+    const { time, recorder, batcher } = setUp()
+    const answered: string[] = []
+    const submit = (request: Request): void =>
+      batcher.submit(request, { answered: () => void answered.push(keyOf(request)) })
+    for (const key of ['c', 'a', 'b']) submit({ op: 'renew', key, id: 'id', ttlMs: 10_000 })
+    await time.advance(0)
+    recorder.answer()
+    await time.advance(0)
+    for (const key of ['f', 'd', 'e']) submit(release(key))
+    await time.advance(0)
+    recorder.answer()
+    await time.advance(0)
+    expect(answered.join('')).toBe('abcfde')
   })
 
   test('keeps what one key asks for in order, also where a turn is divided', async () => {

@@ -1,5 +1,5 @@
 /** How the requests of one turn of the event loop are divided into batches. */
-import { urgencyOf } from '../contract/requests.ts'
+import { keyOf, urgencyOf } from '../contract/requests.ts'
 import type { ClaimStatus, Request } from '../contract/driver.ts'
 
 /** The maker of a request. `answered` is called once, with the times just before sending and when the answer came. */
@@ -10,17 +10,27 @@ export interface Requester {
 /** The most requests of one `send`: a larger batch would hold up other clients in the store. */
 export const requestsPerBatchMax = 500
 
-/** A request on its way, and its maker. */
-export interface PendingRequest {
+/**
+ * A request on its way, and its maker. A class: of a literal V8 remembers that the first very many lived long, and makes
+ * all that follow long-lived objects, which are expensive to collect.
+ */
+export class PendingRequest {
   readonly key: string
   readonly request: Request
   readonly requester: Requester
   /** Counts the requests of a batcher, in the order asked. */
   readonly number: number
   /** When a request that is held back may overtake the one its key has under way; -1: not held back, or a claim. */
-  overtakesAt: number
+  overtakesAt = -1
   /** The answer, until the requester is told. */
-  status: ClaimStatus | undefined
+  status: ClaimStatus | undefined = undefined
+
+  constructor(request: Request, requester: Requester, number: number) {
+    this.key = keyOf(request)
+    this.request = request
+    this.requester = requester
+    this.number = number
+  }
 }
 
 /** Sorting is stable: requests of one key stay in the order asked. */
@@ -29,8 +39,29 @@ export function byKey(first: PendingRequest, second: PendingRequest): number {
 }
 
 /** The order asked. */
-export function byNumber(first: PendingRequest, second: PendingRequest): number {
+function byNumber(first: PendingRequest, second: PendingRequest): number {
   return first.number - second.number
+}
+
+/**
+ * The requests of a batch in the order in which they are answered. It is the order asked, not that of the keys: of two
+ * grants the one asked for first is told first. Renewals stay in the order of their keys: claims that are renewed together
+ * are due in the order in which they were answered, and so need no sorting the next time.
+ */
+export function inOrderToAnswer(requests: readonly PendingRequest[]): readonly PendingRequest[] {
+  return requests.every(({ request }) => request.op === 'renew') ? requests : requests.toSorted(byNumber)
+}
+
+/** Whether the requests are a batch as they are: renewals for one ttl, no more than a batch takes, sorted, each key once. */
+export function isOneRenewal(requests: readonly PendingRequest[]): boolean {
+  const first = requests[0]?.request
+  let keyBefore = ''
+  for (const { key, request } of requests) {
+    if (request.op !== 'renew' || first?.op !== 'renew' || request.ttlMs !== first.ttlMs || key <= keyBefore)
+      return false
+    keyBefore = key
+  }
+  return requests.length <= requestsPerBatchMax
 }
 
 /**

@@ -1,16 +1,17 @@
-import { keyOf, urgencyOf } from '../contract/requests.ts'
+import { urgencyOf } from '../contract/requests.ts'
 import type { LockDriver, Request, ClaimStatus } from '../contract/driver.ts'
 import type { Environment, Timer } from '../time/environment.ts'
 import { clientClosed, type LeaseholdError } from '../errors.ts'
 import { limitError, limitFault, type RequestFault } from '../contract/limits.ts'
 import {
   byKey,
-  byNumber,
   byUrgency,
   firstPieces,
+  inOrderToAnswer,
+  isOneRenewal,
+  PendingRequest,
   requestsPerBatchMax,
   split,
-  type PendingRequest,
   type Requester,
 } from './batch-pieces.ts'
 import { checkedAnswer, malformed } from '../contract/status-check.ts'
@@ -18,15 +19,17 @@ import { checkedAnswer, malformed } from '../contract/status-check.ts'
 export type { Requester } from './batch-pieces.ts'
 
 /** A request that is not sent, because it is out of limits. */
-interface OutOfLimits extends PendingRequest {
+interface OutOfLimits {
+  readonly request: Request
+  readonly requester: Requester
   readonly fault: RequestFault
 }
 
 /** What one `send` is made of, in order of its keys. */
 interface Batch {
   readonly pending: readonly PendingRequest[]
-  /** The same in the order asked. */
-  readonly asked: readonly PendingRequest[]
+  /** The same in the order in which they are answered. */
+  readonly inOrder: readonly PendingRequest[]
   /** Whether the keys of the batch are in `#busy`. */
   listed: boolean
 }
@@ -82,20 +85,13 @@ export class Batcher {
 
   /** Sends the request with the next batch its key allows. It is never answered before this returns. */
   submit(request: Request, requester: Requester): void {
-    this.#numbers += 1
-    const pending = {
-      key: keyOf(request),
-      request,
-      requester,
-      number: this.#numbers,
-      overtakesAt: -1,
-      status: undefined,
-    }
     const fault = limitFault(request, this.#driver.supports)
     if (fault !== undefined) {
-      this.#refused.push({ ...pending, fault })
+      this.#refused.push({ request, requester, fault })
       return this.#flushSoon()
     }
+    this.#numbers += 1
+    const pending = new PendingRequest(request, requester, this.#numbers)
     // An array made with its first member reserves no room for sixteen more: most batches have one request.
     if (this.#gathered.length === 0) this.#gathered = [pending]
     else this.#gathered.push(pending)
@@ -149,18 +145,16 @@ export class Batcher {
 
   #sendReady(ready: PendingRequest[]): void {
     if (ready.length === 0) return
-    if (ready.length === 1) return this.#send(ready, ready)
-    // The requests are nearly in this order already, so sorting takes one pass.
-    const asked = ready.toSorted(byNumber)
+    if (ready.length === 1 || isOneRenewal(ready)) return this.#send(ready, ready)
     ready.sort(byKey)
     if (ready.length > requestsPerBatchMax) return this.#sendInPieces(ready)
-    if (ready.every(({ request }) => urgencyOf(request) === 0)) return this.#send(ready, asked)
+    if (ready.every(({ request }) => urgencyOf(request) === 0)) return this.#send(ready, inOrderToAnswer(ready))
     this.#sendByUrgency(ready)
   }
 
   #sendByUrgency(ready: readonly PendingRequest[], overtaking = false): void {
     for (const alike of byUrgency(ready)) {
-      for (const pending of split(alike)) this.#send(pending, pending.toSorted(byNumber), overtaking)
+      for (const pending of split(alike)) this.#send(pending, inOrderToAnswer(pending), overtaking)
     }
   }
 
@@ -289,8 +283,8 @@ export class Batcher {
   }
 
   /** `overtaking`: other batches under way have the same keys. */
-  #send(pending: readonly PendingRequest[], asked: readonly PendingRequest[], overtaking = false): void {
-    const batch: Batch = { pending, asked, listed: overtaking }
+  #send(pending: readonly PendingRequest[], inOrder: readonly PendingRequest[], overtaking = false): void {
+    const batch: Batch = { pending, inOrder, listed: overtaking }
     const requests = pending.map(({ request }) => request)
     if (overtaking) {
       this.#listed.push(batch)
@@ -329,8 +323,7 @@ export class Batcher {
           ? checkedAnswer(statuses[index], answered.request, this.#driver.supports)
           : { state: 'unknown', error }
     }
-    // Answered in the order asked, not in that of the keys: of two grants the one asked for first is told first.
-    for (const { request, requester, status } of batch.asked) {
+    for (const { request, requester, status } of batch.inOrder) {
       requester.answered(request, status as ClaimStatus, sentAt, at)
     }
     if (this.#awaitingAnswers.length > 0) for (const notify of this.#awaitingAnswers.splice(0)) notify()

@@ -10,6 +10,7 @@ import {
 import { LeaseholdError } from '../errors.ts'
 import { pauseMs, type Backoff } from '../time/backoff.ts'
 import { nextRenewalAt } from './renewal-schedule.ts'
+import type { Request } from '../contract/driver.ts'
 
 /** When to renew a lease that was granted or renewed at `sentAt`; never, if its holder renews it by hand. */
 export function holderRenewalAt(state: ClaimState, sentAt: number, at: number): number {
@@ -26,6 +27,14 @@ export function holderRenewalAt(state: ClaimState, sentAt: number, at: number): 
 /** The shortest ttl that may still come into force after an answer: no answer is trusted for longer. */
 export function boundOf({ doubtMs, elsewhereMs }: Pick<ClaimState, 'doubtMs' | 'elsewhereMs'>): number {
   return Math.min(doubtMs ?? Infinity, elsewhereMs ?? Infinity)
+}
+
+/**
+ * For how long an answer can be trusted: as long as it says, but no longer than the request asked for, nor than an earlier
+ * renewal that may still be carried out and shorten the lease.
+ */
+export function lastsMs(state: ClaimState, ttlMs: number, askedMs: number): number {
+  return Math.min(ttlMs, askedMs, boundOf(state))
 }
 
 /** Another thread renews for this ttl from now on; or none does any more: then renew for the whole ttl. */
@@ -61,14 +70,32 @@ export function renewNow(state: ClaimState, at: number): Stepped {
     next.askAgain = true
     return [next, noEffects]
   }
-  next.inFlight = true
-  const { key, id } = state.claim
   if (state.withdrawn && state.phase !== 'held') {
+    const { key, id } = state.claim
+    next.inFlight = true
     return [next, [{ type: 'send', request: { op: 'withdraw', key, id } }]]
   }
-  const ttlMs = askedTtlMs(state, at)
-  trustAtMost(next, ttlMs, at)
-  return [next, [{ type: 'send', request: { op: 'renew', key, id, ttlMs } }]]
+  return [next, [{ type: 'send', request: renewalSent(next, at) }]]
+}
+
+/** Marks a renewal as on its way, and returns its request. */
+export function renewalSent(draft: ClaimStateDraft, at: number): Request {
+  const { key, id } = draft.claim
+  const ttlMs = askedTtlMs(draft, at)
+  draft.inFlight = true
+  trustAtMost(draft, ttlMs, at)
+  return { op: 'renew', key, id, ttlMs }
+}
+
+/** Moves the end of a held claim to `deadline`: a request that was sent at `sentAt` has renewed it. */
+export function extend(held: ClaimStateDraft, deadline: number, sentAt: number, at: number): void {
+  // Compares the new deadline with that of before.
+  held.dangerAt = dangerAt(held, deadline, held.ttlMs)
+  held.deadline = deadline
+  held.sentAt = sentAt
+  held.failures = 0
+  held.lastError = undefined
+  held.nextAt = holderRenewalAt(held, sentAt, at)
 }
 
 /** The ttl to renew for. The store does not know the longest hold of a converted lease: never ask beyond its end. */

@@ -14,6 +14,8 @@ import {
   type RenewalPolicy,
   type Stepped,
 } from './claim-step.ts'
+import { ownRenewal } from './claim-state.ts'
+import { renewedInPlace, renewInPlace } from './renewal-in-place.ts'
 
 /** What the claims of one client share. Implemented by the client of `api/client/`; a test may implement it too. */
 export interface ClientRuntime {
@@ -162,6 +164,11 @@ export class ClaimRuntime<Client extends ClientRuntime = ClientRuntime> implemen
 
   /** An answer to one of the claim's requests, from wherever it was sent. */
   answered(request: Request, status: ClaimStatus, sentAt: number, at: number): void {
+    const isRenewed = request.op === 'renew' && status.state === 'held'
+    if (isRenewed && renewedInPlace(this.#state, status, request.ttlMs, sentAt, at)) {
+      this.#client.timers.set(this, wakeAt(this.#state))
+      return this.observer.observe(ownRenewal)
+    }
     const random = status.state === 'held' ? 0 : this.#client.environment.random()
     const isLast = request.op === 'release' || (request.op === 'withdraw' && this.#state.phase === 'releasing')
     if (isLast) this.#dispatch({ type: 'release-answer', at, status, random })
@@ -223,6 +230,11 @@ export class ClaimRuntime<Client extends ClientRuntime = ClientRuntime> implemen
   }
 
   wake(now: number): void {
+    const renewal = renewInPlace(this.#state, now)
+    if (renewal !== undefined) {
+      this.#client.timers.set(this, wakeAt(this.#state))
+      return this.#client.batcher.submit(renewal, this)
+    }
     // Renewals may have gone through elsewhere while this thread was blocked.
     if (now >= this.#state.deadline) this.#client.thread?.drain()
     this.#dispatch({ type: 'tick', at: now })

@@ -61,6 +61,8 @@ export interface ClaimState {
   readonly withdrawn: boolean
   /** A copy to change before it is used. */
   copy(): ClaimStateDraft
+  /** The state itself, to change: only for the claim's runtime, and only while nothing else has this state. */
+  inPlace(): ClaimStateDraft
 }
 
 /** What most claims never need. All claims that have changed none of it share one object. */
@@ -128,6 +130,10 @@ export class ClaimStateDraft implements ClaimState {
     copy.#dangerAt = this.#dangerAt
     copy.#unusual = this.#unusual
     return copy
+  }
+
+  inPlace(): this {
+    return this
   }
 
   get ttlMs(): number {
@@ -301,6 +307,9 @@ export interface RenewalPolicy {
   readonly schedule: RenewalSchedule | undefined
   readonly hold?: LongestHold | undefined
 }
+
+/** A request of this thread has renewed the claim. */
+export const ownRenewal: Extract<ClaimEffect, { type: 'renewed' }> = { type: 'renewed', own: true }
 
 /** No effects: nothing to do. */
 export const noEffects: readonly ClaimEffect[] = []

@@ -23,9 +23,10 @@ import {
   releaseAgain,
   releaseUnanswered,
   whyOver,
-  boundOf,
   dangerAt,
+  extend,
   holderRenewalAt,
+  lastsMs,
   trustAtMost,
   waiterRenewalAt,
   withinHold,
@@ -33,6 +34,7 @@ import {
 import {
   ClaimStateDraft,
   noEffects,
+  ownRenewal,
   type ClaimEvent,
   type ClaimState,
   type RenewalPolicy,
@@ -158,7 +160,7 @@ function whyEnding(state: ClaimState): string {
 }
 
 /** The effects of most renewals, shared. */
-const renewal: readonly ClaimEffect[] = [{ type: 'renewed', own: true }]
+const renewal: readonly ClaimEffect[] = [ownRenewal]
 const renewalElsewhere: readonly ClaimEffect[] = [{ type: 'renewed', own: false }]
 const lateAnswer: readonly ClaimEffect[] = [{ type: 'answered-late' }]
 
@@ -184,7 +186,7 @@ function landed(state: ClaimState, event: Extract<ClaimEvent, { type: 'answer' }
     case 'held':
       if (state.phase === 'held') return renewed(state, status, event)
       return granted(state, status, sentAt, at, {
-        deadline: trustedUntil(sentAt, lastsMs(state, status.ttlMs, event)),
+        deadline: trustedUntil(sentAt, lastsMs(state, status.ttlMs, event.askedMs)),
         inFlight: false,
       })
     case 'waiting':
@@ -195,14 +197,6 @@ function landed(state: ClaimState, event: Extract<ClaimEvent, { type: 'answer' }
     case 'unknown':
       return failed(state, status.error, event)
   }
-}
-
-/**
- * For how long an answer can be trusted: as long as it says, but no longer than the request asked for, nor than an earlier
- * renewal that may still be carried out and shorten the lease.
- */
-function lastsMs(state: ClaimState, ttlMs: number, { askedMs }: Extract<ClaimEvent, { type: 'answer' }>): number {
-  return Math.min(ttlMs, askedMs, boundOf(state))
 }
 
 function granted(
@@ -237,25 +231,20 @@ function granted(
 }
 
 function renewed(state: ClaimState, status: HeldStatus, event: Extract<ClaimEvent, { type: 'answer' }>): Stepped {
-  const { sentAt, at } = event
-  const leftMs = lastsMs(state, status.ttlMs, event)
+  const { sentAt, at, askedMs } = event
+  const leftMs = lastsMs(state, status.ttlMs, askedMs)
   const leaving = status.leaving ?? state.leaving
   const next = answeredTo(state, event)
   // A renewal of this thread, for a ttl no longer in force, is or was under way when this one was sent: it may be for less,
   // and be carried out later.
   const overtaken = (next.inFlight && state.askAgain) || (event.elsewhere === true && sentAt <= state.answeredAt)
   const deadline = withinHold(state, Math.min(trustedUntil(sentAt, leftMs), overtaken ? state.deadline : Infinity))
-  next.sentAt = sentAt
-  next.failures = 0
-  next.lastError = undefined
   next.leaving = leaving
-  if (leaving === undefined) {
-    next.deadline = deadline
-    next.dangerAt = dangerAt(state, deadline, state.ttlMs)
-    next.nextAt = holderRenewalAt(state, sentAt, at)
-  } else {
+  extend(next, deadline, sentAt, at)
+  if (leaving !== undefined) {
     // A holder that was asked to leave keeps its deadline, and gets no later one.
     next.deadline = Math.min(deadline, state.deadline)
+    next.dangerAt = state.dangerAt
     next.nextAt = Infinity
   }
   if (at >= next.deadline) return lose(next, whyOver(next), undefined)
@@ -271,7 +260,7 @@ function queued(state: ClaimState, status: WaitingStatus, event: Extract<ClaimEv
   const waiting = state.copy()
   waiting.phase = 'waiting'
   waiting.sentAt = sentAt
-  waiting.deadline = trustedUntil(sentAt, lastsMs(state, status.ttlMs, event))
+  waiting.deadline = trustedUntil(sentAt, lastsMs(state, status.ttlMs, event.askedMs))
   waiting.nextAt = Math.min(waiterRenewalAt(state, sentAt, at), at + Math.min(status.againMs, pollMs))
   waiting.inFlight = false
   waiting.failures = polls

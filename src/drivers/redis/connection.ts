@@ -121,9 +121,11 @@ export class RedisConnection {
 }
 
 function encoded(command: string, args: readonly string[], lengthOf: (text: string) => number): string {
-  let text = `*${args.length + 1}\r\n$${command.length}\r\n${command}\r\n`
-  for (const argument of args) text += `$${lengthOf(argument)}\r\n${argument}\r\n`
-  return text
+  const parts = [`*${args.length + 1}`, `$${command.length}`, command]
+  for (const argument of args) parts.push(`$${lengthOf(argument)}`, argument)
+  parts.push('')
+  // Joined once: a text that grows piece by piece is a tree of pieces until it is written.
+  return parts.join('\r\n')
 }
 
 function charactersOf(text: string): number {

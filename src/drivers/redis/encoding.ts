@@ -31,7 +31,9 @@ export function encodeBatch(requests: readonly Request[], { keyspace, channel, c
   const [now, spareMs] = clock === undefined ? ['', 0] : [String(clock()), spareMsUnderTest]
   const templates = new RequestTemplates(spareMs)
   const tags = new HashTagSet()
-  let [ids, numbers, lastKey] = ['', '', '']
+  const ids: string[] = []
+  const numbers: string[] = []
+  let lastKey = ''
   let isEachKeyOnce = true
   for (const request of requests) {
     const key = keyOf(request)
@@ -42,14 +44,14 @@ export function encodeBatch(requests: readonly Request[], { keyspace, channel, c
     // As a client sorts its requests by key, a key that comes twice is not greater than the one before.
     if (key <= lastKey) isEachKeyOnce = false
     lastKey = key
-    ids += subjectOf(request)
-    numbers += template.number
+    ids.push(subjectOf(request))
+    numbers.push(template.number)
   }
   const [onceText, tagsText] = isEachKeyOnce ? ['1', tags.text] : ['', '']
   const head = [String(keyspace.tagEnd), channel, now, String(spareMs), onceText, tagsText]
-  const [length, idText] = idTexts(ids, requests)
+  const [length, idText] = idTexts(ids)
   const { count, texts } = templates
-  return { keys, values: [...head, String(count), ...texts, count === 1 ? '' : numbers, length, idText] }
+  return { keys, values: [...head, String(count), ...texts, count === 1 ? '' : numbers.join(''), length, idText] }
 }
 
 /** The call of `solo.lua` that carries out this request alone; undefined: the request is not plain and must go as a batch. */
@@ -94,10 +96,11 @@ function soloOp(request: Request): string | undefined {
 }
 
 /** The ids of all requests. If all have one length, as a client's have, they are joined; otherwise the length is 0. */
-function idTexts(joined: string, requests: readonly Request[]): [length: string, ids: string] {
-  const length = joined.length / requests.length
-  const isJoined = requests.every((request) => subjectOf(request).length === length) && isAscii(joined)
-  return isJoined ? [String(length), joined] : ['0', JSON.stringify(requests.map((request) => subjectOf(request)))]
+function idTexts(ids: readonly string[]): [length: string, ids: string] {
+  const joined = ids.join('')
+  const length = joined.length / ids.length
+  const isJoined = ids.every((id) => id.length === length) && isAscii(joined)
+  return isJoined ? [String(length), joined] : ['0', JSON.stringify(ids)]
 }
 
 /** The id of the claim that a request is about; for an eviction, the fence. */
