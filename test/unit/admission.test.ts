@@ -276,6 +276,23 @@ describe('ten thousand holders', () => {
     expect(play.holding()).toEqual(['holder 1', 'reader'])
   })
 
+  test('have the grace of a holder that died counted anew if the clock is set back', () => {
+    const play = new Play(undefined, undefined, 0)
+    play.claim('dies', { ...shared, graceMs: 5 })
+    play.claim('lives', shared)
+    play.dead.add('dies')
+    play.now += 60
+    const ask = (): unknown => play.claim('writer', { wait: false })
+    ask()
+    // The death is stored by now, and the index is used again.
+    play.dead.clear()
+    play.now -= 50
+    ask()
+    play.now += 5
+    ask()
+    expect(play.holding()).toEqual(['lives'])
+  })
+
   test('are granted in one step when the writer leaves', () => {
     const play = new Play()
     play.claim('writer')

@@ -95,7 +95,7 @@ function compareEnds(first: ClaimRecord, second: ClaimRecord): number {
   return endOf(first) - endOf(second) || first.fence - second.fence
 }
 
-/** When a lease began that has not been cut. */
-function startOf({ expiresAt, ttlMs }: ClaimRecord): number {
-  return expiresAt - ttlMs
+/** When a lease began that has not been cut. That of a holder that died is cut whenever it ends in the future. */
+function startOf({ died, expiresAt, ttlMs }: ClaimRecord): number {
+  return died === true ? expiresAt : expiresAt - ttlMs
 }

@@ -91,10 +91,12 @@ export class SqliteWaiterCrowd implements WaiterCrowd {
   *due(now: number, before: ClaimRecord | undefined): Iterable<ClaimRecord> {
     const { rangedWaitersDue, rangedWaitersOfStamp, softWaitersToCheck } = this.#statements
     const { band, arrival } = rankOf(before) ?? behindTheLast
-    const ahead = [this.#key, band, arrival] as const
-    for (const row of rangedWaitersDue.all(...ahead, now)) yield this.#see(row)
-    for (const stamp of this.#dead) for (const row of rangedWaitersOfStamp.all(...ahead, stamp)) yield this.#see(row)
-    for (const row of softWaitersToCheck.all(...ahead, now, this.#observer.ownStamp)) {
+    const key = this.#key
+    for (const row of rangedWaitersDue.all(key, band, arrival, now)) yield this.#see(row)
+    for (const stamp of this.#dead) {
+      for (const row of rangedWaitersOfStamp.all(key, band, arrival, stamp)) yield this.#see(row)
+    }
+    for (const row of softWaitersToCheck.all(key, band, arrival, now, this.#observer.ownStamp)) {
       if (this.#mayBeOver(row, now)) yield this.#see(row)
     }
   }
@@ -135,19 +137,18 @@ export class SqliteWaiterCrowd implements WaiterCrowd {
   *#overlapping(range: Range, soft: number): Iterable<Lane> {
     const { waiterRangeClasses, nextLane, laneWaitersAfter } = this.#statements
     const key = this.#key
-    for (const found of waiterRangeClasses.all(key, soft)) {
-      const sizeClass = found['class'] as number
+    for (const row of waiterRangeClasses.all(key, soft)) {
+      const sizeClass = row['class'] as number
       let start = range.start - longestOf(sizeClass)
       let end = Number.MAX_SAFE_INTEGER
       for (;;) {
         const first = nextLane.get(key, soft, sizeClass, start, end, range.end, conversionBandsEnd)
         if (first === undefined) break
-        start = first['range_start'] as number
-        end = first['range_end'] as number
-        const of = [key, soft, sizeClass, start, end] as const
-        if (overlaps({ range: { start, end } }, { range })) {
+        const found = { start: first['range_start'] as number, end: first['range_end'] as number }
+        ;({ start, end } = found)
+        if (overlaps({ range: found }, { range })) {
           yield new SqliteLane(`${soft} ${start} ${end}`, first, this.#see, (band, arrival, size) =>
-            laneWaitersAfter.all(...of, band, arrival, size),
+            laneWaitersAfter.all(key, soft, sizeClass, found.start, found.end, band, arrival, size),
           )
         }
       }
