@@ -118,6 +118,19 @@ describe('a token', () => {
     })
   })
 
+  test('that may not read learns how the last lease ended, and not whose it was', async () => {
+    const blind: TokenOptions = { name: 'blind', token: tokenOf('blind'), namespaces: ['billing'], rights: ['lock'] }
+    const { url } = await start({ tokens: [...tokens, blind] })
+    const place = 'billing/named:shift'
+    const runner = { ...claimOf(place).runner, host: 'payroll-7', metadata: { command: 'pay everybody' } }
+    const first = await postRequests(url, [claiming(claimOf(place, { runner }))], tokenOf('all'))
+    const { fence } = (first.value as { readonly statuses: readonly [{ readonly fence: number }] }).statuses[0]
+    await postRequests(url, [{ op: 'evict', key: place, fence, reason: 'test' }], tokenOf('all'))
+    const taken = await postRequests(url, [claiming(claimOf(place))], tokenOf('blind'))
+    expect(taken.value).toMatchObject({ statuses: [{ state: 'held', after: { how: 'evicted', fence } }] })
+    expect(taken.text).not.toMatch(/payroll|everybody/)
+  })
+
   test('for some keys of a namespace learns no names of others from claims that name what their owner holds', async () => {
     const nightly: TokenOptions = {
       name: 'nightly',

@@ -16,9 +16,16 @@ export function readableRunner(runner: Runner, key: string, principal: Principal
   return readable.length === 0 ? rest : { ...rest, holds: readable }
 }
 
-/** The status of a claim as a token may see it: the holder before it may have named other locks. @internal */
+/** A runner for tokens that may not read who holds. */
+const hiddenRunner: Runner = { id: 'hidden', incarnation: '', host: '', pid: 0, client: '' }
+
+/**
+ * The status of a claim as a token may see it: it names the holder before it, who may have named other locks. A token without `read` learns
+ * how that lease ended and its fence, and not whose it was. @internal
+ */
 export function readableStatus(status: ClaimStatus, key: string, principal: Principal): ClaimStatus {
   if (status.state !== 'held' || status.after === undefined) return status
-  const runner = readableRunner(status.after.runner, key, principal)
+  const { runner: before } = status.after
+  const runner = principal.may('read', key) ? readableRunner(before, key, principal) : hiddenRunner
   return runner === status.after.runner ? status : { ...status, after: { ...status.after, runner } }
 }
