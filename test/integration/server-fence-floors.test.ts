@@ -42,6 +42,22 @@ test.each([0.3, 4, 60, 3000])(
   },
 )
 
+test('a tenant whose calls wait for the clock leaves places for the calls of others', async () => {
+  const { url } = await startServer({ tokens, driver: memory(), limits: { callsMax: 40, callsPerTokenMax: 40 } })
+  const own = claimOf(key)
+  await postRequests(url, [{ op: 'claim', claim: own }], tokenOf('tenant'))
+  const fenceFloor = (Date.now() + 4000) * 1000
+  const lift: Request = { op: 'renew', key, id: own.id, ttlMs: 60_000, fenceFloor }
+  const lifts = Promise.all(Array.from({ length: 40 }, () => postRequests(url, [lift], tokenOf('tenant'))))
+  // Refusals come at once, so that by the first of them the others wait.
+  const refused = await Promise.race([lifts, postRequests(url, [lift], tokenOf('tenant'))])
+  expect(refused).toMatchObject({ status: 429 })
+  expect(await otherFence(url)).toBeGreaterThan(0)
+  const answers = await lifts
+  expect(answers.filter(({ status }) => status === 200)).toHaveLength(16)
+  expect(answers.filter(({ status }) => status === 429)).toHaveLength(24)
+}, 30_000)
+
 /** A server whose clocks, its own and its store's, are ahead by so much. */
 async function serverAhead(aheadMs: number): Promise<string> {
   const wall = (): number => Date.now() + aheadMs

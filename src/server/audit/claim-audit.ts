@@ -11,14 +11,18 @@ type ClaimRecordParts = Omit<AuditRecord, 'event'>
 export class ClaimAudit {
   readonly #log: AuditLog
   readonly #withRenewals: boolean
+  readonly #waitingPerTokenMax: number
   readonly #waitingMax: number
   /** What to say when a claim that waits is granted, by the claim. The oldest first. */
   readonly #waiting = new Map<string, ClaimRecordParts>()
+  /** The same claims by token: nobody's waiting claims push out those of others. */
+  readonly #waitingOf = new Map<string, Set<string>>()
 
   constructor(log: AuditLog, options: { readonly withRenewals: boolean; readonly waitingMax: number }) {
     this.#log = log
     this.#withRenewals = options.withRenewals
     this.#waitingMax = options.waitingMax
+    this.#waitingPerTokenMax = Math.ceil(options.waitingMax / 2)
   }
 
   /** A request was not allowed. */
@@ -31,7 +35,7 @@ export class ClaimAudit {
     const record = about(caller, request)
     if (request.op === 'claim') {
       if (status.state === 'waiting') this.#noteWaiting(claimName(request.claim), record)
-      else this.#waiting.delete(claimName(request.claim))
+      else this.#forget(claimName(request.claim))
     } else if (request.op !== 'evict') {
       this.#ended(claimName(request), status)
     }
@@ -55,17 +59,32 @@ export class ClaimAudit {
   }
 
   #noteWaiting(claim: string, record: ClaimRecordParts): void {
-    this.#waiting.delete(claim)
+    const { by = '' } = record
+    this.#forget(claim)
     this.#waiting.set(claim, record)
-    if (this.#waiting.size <= this.#waitingMax) return
-    for (const oldest of this.#waiting.keys()) return void this.#waiting.delete(oldest)
+    const own = this.#waitingOf.get(by) ?? new Set()
+    this.#waitingOf.set(by, own.add(claim))
+    if (own.size > this.#waitingPerTokenMax) this.#forgetFirst(own)
+    else if (this.#waiting.size > this.#waitingMax) this.#forgetFirst(this.#waiting)
+  }
+
+  #forgetFirst(claims: ReadonlySet<string> | ReadonlyMap<string, unknown>): void {
+    for (const oldest of claims.keys()) return this.#forget(oldest)
+  }
+
+  #forget(claim: string): void {
+    const { by = '' } = this.#waiting.get(claim) ?? {}
+    this.#waiting.delete(claim)
+    const own = this.#waitingOf.get(by)
+    own?.delete(claim)
+    if (own?.size === 0) this.#waitingOf.delete(by)
   }
 
   /** A claim that waited does so no more. */
   #ended(claim: string, status: ClaimStatus): void {
     const waited = this.#waiting.get(claim)
     if (waited === undefined || status.state === 'waiting' || status.state === 'unknown') return
-    this.#waiting.delete(claim)
+    this.#forget(claim)
     if (status.state === 'held') this.#log.record({ event: 'grant', ...waited, ...outcomeOf(status) })
   }
 }

@@ -1,5 +1,5 @@
 import type { ClaimStatus, KeyPage, ListQuery, Request, Runner, Supports } from '../../core/contract/driver.ts'
-import type { LeaseholdError } from '../../core/errors.ts'
+import { LeaseholdError } from '../../core/errors.ts'
 import type { Environment } from '../../core/time/environment.ts'
 import type { ClaimAudit } from '../audit/claim-audit.ts'
 import { aheadMs, lackFor } from '../auth/rights.ts'
@@ -38,6 +38,9 @@ export class AuthorizedStore implements StoreAccess {
     this.#marksClaims = marksClaims
     this.#environment = environment
   }
+
+  /** How many calls of each token wait for the clock. */
+  readonly #clockWaits = new Map<string, number>()
 
   get name(): string {
     return this.#store.name
@@ -119,6 +122,21 @@ export class AuthorizedStore implements StoreAccess {
 
   /** Waits until our clock has reached the fences that are to be lifted. If it was set back meanwhile, that is refused after all. */
   async #clockReaches(requests: readonly Request[], principal: Principal): Promise<void> {
+    if (requests.every((request) => aheadMs(request, principal, this.#environment.wall()) <= 0)) return
+    const { name } = principal
+    const waiting = this.#clockWaits.get(name) ?? 0
+    if (waiting >= clockWaitsPerTokenMax) throw new HttpError(429, 'quota', tooManyClockWaits)
+    this.#clockWaits.set(name, waiting + 1)
+    try {
+      await this.#untilClockReaches(requests, principal)
+    } finally {
+      const left = (this.#clockWaits.get(name) ?? 1) - 1
+      if (left === 0) this.#clockWaits.delete(name)
+      else this.#clockWaits.set(name, left)
+    }
+  }
+
+  async #untilClockReaches(requests: readonly Request[], principal: Principal): Promise<void> {
     const longestMs = (): number => {
       const wallMs = this.#environment.wall()
       return requests.reduce((most, request) => Math.max(most, aheadMs(request, principal, wallMs)), 0)
@@ -133,6 +151,13 @@ export class AuthorizedStore implements StoreAccess {
 }
 
 const waitsMax = 3
+/** Calls of one token that wait for the clock at once. Each takes one of the places for calls that all tokens share. */
+const clockWaitsPerTokenMax = 16
+const tooManyClockWaits = new LeaseholdError(
+  'UNAVAILABLE',
+  `This token has ${clockWaitsPerTokenMax} calls under way that lift a fence ahead of the clock. Wait for their answers.`,
+  { reason: 'busy' },
+)
 
 /** None of the requests of a call is allowed. The audit has them one by one. @internal */
 export class RequestsRefused extends HttpError {
