@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { mongodb, mongodbParameters } from '../../src/drivers/mongodb/driver.ts'
 import { pastAllWith } from '../../src/drivers/mongodb/listing.ts'
-import { pollPauseMs } from '../../src/drivers/mongodb/queue-poller.ts'
+import { pollPauseMs } from '../../src/drivers/kit/queue-poller.ts'
 
 const url = 'mongodb://127.0.0.1'
 

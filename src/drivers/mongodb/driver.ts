@@ -30,9 +30,10 @@ import { dataAgeMs } from './data-age.ts'
 import { mongodbError } from './errors.ts'
 import { ensureTtlIndex, MongoStore } from './store.ts'
 import { mongodbPage } from './listing.ts'
-import { QueuePoller, type PollPace } from './queue-poller.ts'
+import { QueuePoller, type PollPace } from '../kit/queue-poller.ts'
 import { ChangeStreamListener } from './change-stream-listener.ts'
-import { ClaimRegister } from './claim-register.ts'
+import { ClaimRegister } from '../kit/claim-register.ts'
+import { storedPlaces } from './stored-places.ts'
 import type { Expression } from './fast-path.ts'
 import { MongodbSend, type MongodbSendSetup, type Revision } from './send.ts'
 
@@ -241,10 +242,10 @@ class MongodbDriver implements LockDriver {
     // Not waited for: a lock needs no index.
     this.#indexing = ensureTtlIndex(store, this.#timeoutMs)
     const poller = new QueuePoller({
-      store,
-      channel: this.#channel,
       claims: this.#claims,
       pace: this.#pace,
+      environment: systemEnvironment(),
+      read: (keys) => storedPlaces(store, this.#channel, keys),
       mustPoll: () => this.#mustPoll,
       poll: (key, id) => this.#listeners.notify(key, id, 'poll'),
     })

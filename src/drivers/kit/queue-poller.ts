@@ -1,6 +1,6 @@
 import { pauseMs } from '../../core/time/backoff.ts'
+import type { Environment, Timer } from '../../core/time/environment.ts'
 import type { ClaimRegister } from './claim-register.ts'
-import type { MongoStore } from './store.ts'
 
 /** How long to wait between two polls of a key, where changes cannot be watched. */
 export interface PollPace {
@@ -8,6 +8,16 @@ export interface PollPace {
   readonly maxMs: number
   /** True: from the least, half as long again after each poll without a change. False: at random between the two. */
   readonly adaptive: boolean
+}
+
+/** A claim of this driver as it is stored. */
+export interface StoredPlace {
+  readonly state: string
+  readonly leaving: boolean
+  /** Claims in front of it, holders included: the next in line behind one holder is at 1. */
+  readonly place: number
+  /** A claim in front of it is over: whoever asks next ends that claim. */
+  readonly isDue?: boolean
 }
 
 /** A key that is polled. */
@@ -19,21 +29,27 @@ interface Watched {
   dueAt: number
 }
 
-/** A claim of ours as it is stored: id, channel, state, whether it was told to leave, and place in the queue. */
-type StoredPlace = readonly [id: string, channel: string, state: string, leaving: boolean, place: number]
-
 /** Keys polled in one read. */
 const keysPerPollMax = 500
-const pollTimeoutMs = 5000
+/** After so many keys, a poller with a budget has no credit left from quiet times. */
+const burstSeconds = 2
 
+/** What a {@link QueuePoller} polls, and how. */
 export interface QueuePollerSetup {
-  readonly store: MongoStore
-  readonly channel: string
   readonly claims: ClaimRegister
   readonly pace: PollPace
+  readonly environment: Environment
+  /** The claims of this driver that are stored for each of these keys, by id; a key without any may be left out. */
+  readonly read: (keys: readonly string[]) => Promise<ReadonlyMap<string, ReadonlyMap<string, StoredPlace>>>
   /** Whether no notification would arrive by itself. */
   readonly mustPoll: () => boolean
   readonly poll: (key: string, id: string) => void
+  /** The longest pause of a key that a claim waits for, where that is less than the longest of the pace. */
+  readonly pauseMaxMs?: (key: string) => number
+  /** The pause of a key that claims hold and none waits for. @default the longest of the pace */
+  readonly heldPauseMs?: (key: string) => number
+  /** How many keys a second may be read, where each read costs. @default any number */
+  readonly keysPerSecondMax?: number
 }
 
 /**
@@ -43,20 +59,25 @@ export interface QueuePollerSetup {
 export class QueuePoller {
   readonly #setup: QueuePollerSetup
   readonly #keys = new Map<string, Watched>()
-  #timer: NodeJS.Timeout | undefined
+  #timer: Timer | undefined
   #timerAt = Infinity
   #polling: Promise<void> | undefined
   #closed = false
+  /** Keys that the budget allows to be read now. */
+  #credit: number
+  #creditAt: number
 
   constructor(setup: QueuePollerSetup) {
     this.#setup = setup
+    this.#credit = burstSeconds * (setup.keysPerSecondMax ?? Infinity)
+    this.#creditAt = setup.environment.now()
   }
 
   /** Polls these keys from now on, for as long as they have claims of ours. */
   watch(keys: Iterable<string>): void {
     for (const key of keys) {
       const watched: Watched = { unchanged: 0, place: 1, dueAt: 0 }
-      watched.dueAt = performance.now() + this.#pauseMs(key, watched)
+      watched.dueAt = this.#now() + this.#pauseMs(key, watched)
       this.#keys.set(key, watched)
       this.#wakeAt(watched.dueAt)
     }
@@ -72,23 +93,34 @@ export class QueuePoller {
   async close(): Promise<void> {
     this.#closed = true
     this.#keys.clear()
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     await this.#polling
+  }
+
+  #now(): number {
+    return this.#setup.environment.now()
   }
 
   /** Sets the timer for whichever key is next. */
   #setTimer(): void {
     let dueAt = Infinity
     for (const watched of this.#keys.values()) dueAt = Math.min(dueAt, watched.dueAt)
-    this.#wakeAt(dueAt)
+    this.#wakeAt(Math.max(dueAt, this.#creditedAt()))
+  }
+
+  /** When the budget allows the next key to be read. */
+  #creditedAt(): number {
+    const { keysPerSecondMax } = this.#setup
+    if (keysPerSecondMax === undefined || this.#credit >= 1) return -Infinity
+    return this.#creditAt + ((1 - this.#credit) / keysPerSecondMax) * 1000
   }
 
   #wakeAt(dueAt: number): void {
     if (this.#closed || this.#polling !== undefined || dueAt >= this.#timerAt) return
-    clearTimeout(this.#timer)
+    this.#timer?.cancel()
     this.#timerAt = dueAt
-    // Unreferenced: a waiter keeps the process alive by other means.
-    this.#timer = setTimeout(() => void this.#pollDue(), Math.max(0, dueAt - performance.now())).unref()
+    // Does not keep the process alive: a waiter does so by other means.
+    this.#timer = this.#setup.environment.timer(Math.max(0, dueAt - this.#now()), () => void this.#pollDue())
   }
 
   async #pollDue(): Promise<void> {
@@ -104,30 +136,39 @@ export class QueuePoller {
 
   /** The keys to poll now. Keys without claims of ours are forgotten; while notifications arrive, none is polled. */
   #due(): string[] {
-    const now = performance.now()
+    const now = this.#now()
+    const most = Math.min(keysPerPollMax, this.#earn(now))
     const due: string[] = []
     for (const [key, watched] of this.#keys) {
       if (this.#setup.claims.of(key).size === 0) this.#keys.delete(key)
-      else if (now >= watched.dueAt && due.length < keysPerPollMax) {
+      else if (now >= watched.dueAt && due.length < most) {
         if (watched.dueAt === 0 || this.#setup.mustPoll()) due.push(key)
         watched.dueAt = now + this.#pauseMs(key, watched)
       }
     }
+    this.#credit -= due.length
     return due
   }
 
+  /** How many keys the budget allows by now. */
+  #earn(now: number): number {
+    const { keysPerSecondMax = Infinity } = this.#setup
+    if (keysPerSecondMax === Infinity) return Infinity
+    const earned = ((now - this.#creditAt) / 1000) * keysPerSecondMax
+    this.#credit = Math.min(Math.max(1, burstSeconds * keysPerSecondMax), this.#credit + earned)
+    this.#creditAt = now
+    return Math.floor(this.#credit)
+  }
+
   async #pollKeys(keys: readonly string[]): Promise<void> {
-    const { store, channel, claims } = this.#setup
-    const { $zip } = { $zip: { inputs: ['$claims.id', '$claims.channel', states, leaving, places] } }
-    const ours = { $filter: { input: { $zip }, cond: { $eq: [{ $arrayElemAt: ['$$this', 1] }, channel] } } }
-    const pipeline = [{ $match: { _id: { $in: keys }, claims: { $exists: true } } }, { $project: { ours } }]
-    const found = (await store.read(pipeline, pollTimeoutMs)) as { _id: string; ours: StoredPlace[] }[]
-    const stored = new Map(found.map(({ _id, ours: seen }) => [_id, seen]))
+    const { read, claims } = this.#setup
+    const stored = await read(keys)
     for (const key of keys) {
-      const seen = new Map((stored.get(key) ?? []).map((place) => [place[0], place]))
+      const seen = stored.get(key) ?? nothing
       for (const [id, claim] of claims.of(key)) {
-        const [, , state, isLeaving] = seen.get(id) ?? []
-        if (claim.polled || (state === claim.state && isLeaving === claim.leaving)) continue
+        const found = seen.get(id)
+        const isSame = found?.state === claim.state && found.leaving === claim.leaving
+        if (claim.polled || (isSame && found.isDue !== true)) continue
         claim.polled = true
         this.#setup.poll(key, id)
       }
@@ -138,19 +179,23 @@ export class QueuePoller {
   #setPace(key: string, seen: ReadonlyMap<string, StoredPlace>): void {
     const watched = this.#keys.get(key)
     if (watched === undefined) return
-    let place = Infinity
-    for (const [, , state, , at] of seen.values()) if (state === 'waiting') place = Math.min(place, at)
-    watched.unchanged = place < watched.place ? 0 : watched.unchanged + 1
-    watched.place = Number.isFinite(place) ? place : 1
-    watched.dueAt = performance.now() + this.#pauseMs(key, watched)
+    let nearest = Infinity
+    for (const { state, place } of seen.values()) if (state === 'waiting') nearest = Math.min(nearest, place)
+    watched.unchanged = nearest < watched.place ? 0 : watched.unchanged + 1
+    watched.place = Number.isFinite(nearest) ? nearest : 1
+    watched.dueAt = this.#now() + this.#pauseMs(key, watched)
   }
 
   #pauseMs(key: string, { unchanged, place }: Watched): number {
-    const { pace, claims } = this.#setup
-    // A holder can only learn that it shall leave: that can wait.
-    return claims.waitsFor(key) ? pollPauseMs(pace, unchanged, place, Math.random()) : pace.maxMs
+    const { pace, claims, environment, pauseMaxMs, heldPauseMs } = this.#setup
+    // A holder can only learn that it shall leave, or has been evicted: that can wait.
+    if (!claims.waitsFor(key)) return heldPauseMs?.(key) ?? pace.maxMs
+    const pause = pollPauseMs(pace, unchanged, place, environment.random())
+    return Math.min(pause, pauseMaxMs?.(key) ?? Infinity)
   }
 }
+
+const nothing: ReadonlyMap<string, StoredPlace> = new Map()
 
 /**
  * How long to wait before the next poll, after `unchanged` polls without a change, for a claim at `place`; the next in line is
@@ -162,8 +207,3 @@ export function pollPauseMs(pace: PollPace, unchanged: number, place: number, ra
   const leastMs = Math.min(maxMs, minMs * Math.max(1, place))
   return pauseMs({ attempts: Infinity, minMs: leastMs, maxMs, factor: 1.5, jitter: 0.2 }, unchanged + 1, random)
 }
-
-/** `$zip` pairs by position: each claim must give a value, also where the field is missing. */
-const states = { $map: { input: '$claims', in: { $ifNull: ['$$this.state', 'held'] } } }
-const leaving = { $map: { input: '$claims', in: { $ne: [{ $type: '$$this.leaving' }, 'missing'] } } }
-const places = { $range: [0, { $size: '$claims' }] }
