@@ -22,9 +22,13 @@ import { listedKey, type KeyDocument } from './key-document.ts'
 import { withinLimits } from '../../core/contract/limits.ts'
 import { Lifecycle } from '../kit/lifecycle.ts'
 import { cutKey, pageLimit } from '../kit/paging.ts'
+import { ObservedDriver, type ClocklessStore } from './observed/observed-driver.ts'
 
 export type { Loaded, Swap } from './document-swaps.ts'
 export type { KeyDocument } from './key-document.ts'
+export type { ClocklessPolling, ClocklessStore } from './observed/observed-driver.ts'
+export type { LoadedObserved, ObservedSwapper, SwapObserved } from './observed/observed-send.ts'
+export type { ObservedDocument } from './observed/stored-key.ts'
 export { mayForget } from '../../core/rule/fence.ts'
 export { fullSupport } from '../../core/contract/supports.ts'
 
@@ -48,7 +52,7 @@ export interface DocumentStore<Revision> extends DocumentSwapper<Revision> {
 const nothingToDispose: Disposable = { [Symbol.dispose]() {} }
 
 /**
- * The driver over a document store.
+ * The driver over a document store, with a clock or without.
  *
  * @example
  * ```ts
@@ -59,11 +63,14 @@ const nothingToDispose: Disposable = { [Symbol.dispose]() {} }
  * await using locks = await createLocks({ driver: documentDriver(store) })
  * ```
  */
+export function documentDriver<Revision>(store: DocumentStore<Revision>, environment?: Environment): LockDriver
+/** The driver over a document store that has no clock to ask: each process counts leases by its own. */
+export function documentDriver<Revision>(store: ClocklessStore<Revision>, environment?: Environment): LockDriver
 export function documentDriver<Revision>(
-  store: DocumentStore<Revision>,
+  store: DocumentStore<Revision> | ClocklessStore<Revision>,
   environment: Environment = systemEnvironment(),
 ): LockDriver {
-  return new DocumentDriver(store, environment)
+  return 'clock' in store ? new ObservedDriver(store, environment) : new DocumentDriver(store, environment)
 }
 
 class DocumentDriver<Revision> implements LockDriver {

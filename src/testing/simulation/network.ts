@@ -1,7 +1,7 @@
 import { LeaseholdError } from '../../core/errors.ts'
 import type { World } from './world.ts'
 import type { SimulatedProcess } from './simulated-process.ts'
-import type { DocumentStore } from '../../drivers/document/driver.ts'
+import type { ClocklessStore, DocumentStore } from '../../drivers/document/driver.ts'
 import type { LockDriver, ClaimStatus } from '../../core/contract/driver.ts'
 
 /** What may happen to a message on its way. @internal */
@@ -144,5 +144,26 @@ export function documentsOverNetwork<Revision>(
     },
     absorbs: (key, change) => store.absorbs?.(key, change) ?? false,
     notify: (notifications) => store.notify?.(notifications),
+  }
+}
+
+/** The same for a store without a clock. */
+export function clocklessOverNetwork<Revision>(
+  line: NetworkLink,
+  store: ClocklessStore<Revision>,
+): ClocklessStore<Revision> {
+  return {
+    clock: 'none',
+    name: store.name,
+    supports: store.supports,
+    ...(store.polling !== undefined && { polling: store.polling }),
+    open: async () => {},
+    load: (keys) => line.read(() => store.load(keys)),
+    async swap(swaps) {
+      const swapped = await line.ask(() => store.swap(swaps))
+      return swapped ?? swaps.map(() => ({ unknown: linkDown('There was no answer.') }))
+    },
+    list: (query) => line.read(() => store.list(query)),
+    close: async () => {},
   }
 }

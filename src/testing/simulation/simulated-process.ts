@@ -13,13 +13,15 @@ export class SimulatedProcess {
   #notifyKilled: () => void = () => {}
   readonly #timersAlive = new Set<Timer>()
 
-  constructor(world: World, rate: number) {
+  /** `wallOf` sets its wall clock, by the right one. */
+  constructor(world: World, rate: number, wallOf = (wallMs: number): number => wallMs) {
     const worldEnvironment = world.environment(rate)
     this.#world = world
     this.rate = rate
     this.killed = new Promise((resolve) => (this.#notifyKilled = resolve))
     this.environment = {
       ...worldEnvironment,
+      wall: () => wallOf(worldEnvironment.wall()),
       timer: (delayMs, action) => {
         let wanted = true
         // If the timer is due while the process is stopped, the process may still cancel it first when it goes on.

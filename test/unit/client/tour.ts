@@ -5,6 +5,7 @@ import { memory } from '../../../src/drivers/memory/driver.ts'
 import { checkHistory, type HistoryEvent, type HistoryReport } from '../../../src/testing/index.ts'
 import { World } from '../../../src/testing/simulation/world.ts'
 import { DocumentShelf } from '../support/document-shelf.ts'
+import { ClocklessWorld, fastestRate } from './clockless-world.ts'
 import { documentDriverOver, driverOver, type Limit } from './drivers.ts'
 import { SimulatedLink, type NetworkLink } from '../../../src/testing/simulation/network.ts'
 import { OrphanWatch } from './orphan-watch.ts'
@@ -21,8 +22,11 @@ export interface TourOptions {
   readonly seed: number
   /** Calm: everything arrives, once and soon, and nobody is stopped or killed. Gale: all lines are bad, and stops many. */
   readonly weather: 'calm' | 'storm' | 'gale'
-  /** Absent: one that can do everything. Documents: each process runs the rule itself, and swaps what it has read. */
-  readonly store?: Limit | 'documents'
+  /**
+   * Absent: one that can do everything. Documents: each process runs the rule itself, and swaps what it has read. Clockless: the same
+   * without a clock to ask, among processes whose clocks are off by up to a twentieth, and whose wall clocks by an hour.
+   */
+  readonly store?: Limit | 'documents' | 'clockless'
   /** Absent: everything. */
   readonly about?: Subject
   readonly processes?: number
@@ -67,11 +71,14 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   const world = new World(seed)
   const storeRate = world.clockRate()
   const clock = { now: () => world.now * storeRate, wall: () => 1_700_000_000_000 + world.now }
-  const store = options.store === 'documents' ? undefined : memory({ clock })
+  const limit = options.store === 'documents' || options.store === 'clockless' ? undefined : options.store
+  const store = options.store === undefined || limit !== undefined ? memory({ clock }) : undefined
   const shelf = new DocumentShelf(() => Math.floor(clock.now()))
+  const clockless = options.store === 'clockless' ? new ClocklessWorld(world) : undefined
   const driverFor = (process: SimulatedProcess, line: NetworkLink): LockDriver => {
+    if (clockless !== undefined) return clockless.driverOver(line, process.environment)
     if (store === undefined) return documentDriverOver(line, shelf, process.environment)
-    return driverOver(line, store, options.store === 'documents' ? undefined : options.store)
+    return driverOver(line, store, limit)
   }
   const until = world.now + ms
   const storms = (): boolean => options.weather !== 'calm' && world.now < until
@@ -80,15 +87,15 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   const waiting = new Set<string>()
   const passed: PassedLease[] = []
   const survivors = new Set<Traces>()
-  const wholeStore = store ?? documentDriver(shelf.store())
+  const wholeStore = store ?? clockless?.watcher ?? documentDriver(shelf.store())
   const orphans = new OrphanWatch(wholeStore)
-  const trust = new TrustWatch(wholeStore, storeRate)
+  const trust = new TrustWatch(wholeStore, clockless === undefined ? storeRate : fastestRate)
 
   const lineOf = (process: SimulatedProcess): NetworkLink =>
     new SimulatedLink(world, process, weatherOf(world, storms, gale))
 
   const live = async (name: string): Promise<void> => {
-    const process = new SimulatedProcess(world, world.clockRate())
+    const process = clockless?.process() ?? new SimulatedProcess(world, world.clockRate())
     const traces = new Traces(name)
     survivors.add(traces)
     const driver = traces.watch(driverFor(process, lineOf(process)))
@@ -161,6 +168,8 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   const wearied = world.wait(ms + processes * workers * turnMs)
   await world.run(Promise.race([Promise.all(lives), wearied]))
   const stuck = [...waiting]
+  // An observer counts from its first look.
+  await heldIn(wholeStore)
   const isLimited = options.store === 'silent' || options.store === 'without queue'
   await world.pass(patienceMs)
   return {

@@ -1,3 +1,4 @@
+import { clientOf } from '../../support/client-of.ts'
 import { byteRange, LeaseholdError, named, type AcquireOptions, type Lease, type Locks } from '../../../src/index.ts'
 import type { LoggedWish } from '../../../src/testing/history/event.ts'
 import type { World } from '../../../src/testing/simulation/world.ts'
@@ -55,12 +56,12 @@ function deed(locks: Locks): Wish {
   return { wanted: { key, mode: 'exclusive' }, ask: (options) => locks.acquire(key, options) }
 }
 
-export function anyOptions({ world, process, traces, about }: Setting): AcquireOptions {
+export function anyOptions({ world, process, traces, about, locks }: Setting): AcquireOptions {
   return {
     ttl: world.between(500, 1500),
     ...(world.chance(0.2) && { heartbeat: 'manual' }),
     ...(world.chance(0.4) && { wait: world.between(10, 1500) }),
-    ...(world.chance(0.1) && { maxHold: world.between(300, 2000) }),
+    ...(world.chance(0.1) && clientOf(locks).driver.supports.maxHold && { maxHold: world.between(300, 2000) }),
     ...(world.chance(0.1) && { grace: world.between(100, 1000) }),
     ...(world.chance(0.1) && { progress: world.between(50, 600) }),
     ...(about !== 'renewals' && world.chance(0.1) && { signal: abortedSoon(world, process, traces) }),

@@ -1,0 +1,270 @@
+/**
+ * Locks in a store that can compare-and-swap one document a key and has no clock to ask.
+ *
+ * Each process judges leases by its own monotonic clock: a claim is over when its beat has not changed for a whole ttl, and a margin
+ * for drift, since this process first saw it. Nobody's wall clock decides who holds. Waiters watch their keys from their arrival on, so a
+ * crash is noticed about one ttl after the last renewal; a newcomer waits a whole ttl. Decision 125.
+ */
+import type {
+  ClaimStatus,
+  KeyPage,
+  ListQuery,
+  LockDriver,
+  OnGap,
+  OnNotification,
+  Request,
+  Supports,
+} from '../../../core/contract/driver.ts'
+import { claimIdOf, keyOf } from '../../../core/contract/requests.ts'
+import { LeaseholdError, messageOf } from '../../../core/errors.ts'
+import type { Environment } from '../../../core/time/environment.ts'
+import { ClaimRegister } from '../../kit/claim-register.ts'
+import { Lifecycle } from '../../kit/lifecycle.ts'
+import { Listeners } from '../../kit/listeners.ts'
+import { cutKey, pageLimit } from '../../kit/paging.ts'
+import { QueuePoller, type PollPace, type StoredPlace } from '../../kit/queue-poller.ts'
+import { sendOnDocuments, type DocumentSender } from '../document-send.ts'
+import { listedKey } from '../key-document.ts'
+import { Observations, type Beat } from './observations.ts'
+import { ObservedSend, type ObservedRevision, type ObservedSetup, type ObservedSwapper } from './observed-send.ts'
+import { beatsOf, withEnds, type ObservedDocument } from './stored-key.ts'
+import { TrustedLeases } from './trusted-leases.ts'
+
+/** A store without a clock that `documentDriver` makes a driver of. */
+export interface ClocklessStore<Revision> extends ObservedSwapper<Revision> {
+  /** Tells it from a store that has a clock. */
+  readonly clock: 'none'
+  readonly name: string
+  readonly supports: Supports
+  /** How often waiters read their keys. @default from 50 ms to 1 s, and 10 keys a second */
+  readonly polling?: ClocklessPolling | undefined
+  open(): Promise<void>
+  close(): Promise<void>
+  /** Stored documents, in the store's order. */
+  list(query: ListQuery): Promise<{
+    readonly documents: readonly { readonly key: string; readonly document: ObservedDocument }[]
+    readonly next?: string
+  }>
+  /** The error a user sees for one of the store's. @default errors of Leasehold as they are, others as UNAVAILABLE */
+  errorOf?(error: unknown): LeaseholdError
+}
+
+/** How often the keys that claims of this process wait for are read. */
+export interface ClocklessPolling {
+  readonly minMs: number
+  readonly maxMs: number
+  /** A budget for all keys together. With more keys than it allows, a crash is noticed later. */
+  readonly keysPerSecondMax: number
+}
+
+const pollingDefault: ClocklessPolling = { minMs: 50, maxMs: 1000, keysPerSecondMax: 10 }
+
+/** A waiter reads its key this often in the ttl of those in front of it, at least: so late may it see a renewal. */
+const readingsPerTtl = 12
+/** A key that claims of this process hold is read this often: an eviction is noticed before the next renewal. */
+const heldReadingsPerTtl = 6
+/** Where no ttl is known yet. */
+const ttlFallbackMs = 30_000
+
+/** For tests that move one clock for all drivers of a store, so that each has seen everything at once. @internal */
+export interface SharedObservation {
+  readonly observations: Observations
+  /** The time in which keys are watched: it passes by itself. */
+  readonly watching: Environment
+}
+
+/** The driver over a store without a clock. @internal */
+export class ObservedDriver<Revision> implements LockDriver {
+  readonly name: string
+  readonly supports: Supports
+  readonly #store: ClocklessStore<Revision>
+  readonly #environment: Environment
+  readonly #isExact: boolean
+  readonly #observations: Observations
+  readonly #trusted = new TrustedLeases()
+  readonly #claims = new ClaimRegister()
+  readonly #listeners = new Listeners()
+  readonly #lifecycle: Lifecycle<true>
+  readonly #sender: DocumentSender<true, ObservedRevision<Revision>>
+  readonly #poller: QueuePoller
+  /** The shortest ttl among the claims of each key that is waited for, as last read. */
+  readonly #shortestTtlMs = new Map<string, number>()
+
+  constructor(store: ClocklessStore<Revision>, environment: Environment, shared?: SharedObservation) {
+    this.#store = store
+    this.#environment = environment
+    this.#isExact = shared !== undefined
+    this.#observations = shared?.observations ?? new Observations()
+    this.name = store.name
+    // A longest hold counts from the grant, which an owner may learn of later than those who would end it.
+    this.supports = { ...store.supports, push: true, maxHold: false }
+    this.#lifecycle = new Lifecycle(
+      `This ${store.name} store`,
+      async (): Promise<true> => {
+        await store.open()
+        return true
+      },
+      () => store.close(),
+    )
+    const setup: ObservedSetup<Revision> = {
+      store,
+      environment,
+      observations: this.#observations,
+      trusted: this.#trusted,
+      isExact: this.#isExact,
+      settled: (requests, statuses, sentAt) => this.#settled(requests, statuses, sentAt),
+    }
+    this.#sender = {
+      supports: this.supports,
+      lifecycle: this.#lifecycle,
+      environment,
+      begin: (_opened, requests) => new ObservedSend(setup, requests),
+      errorOf: (error) => this.#errorOf(error),
+    }
+    const { minMs, maxMs, keysPerSecondMax } = store.polling ?? pollingDefault
+    const pace: PollPace = { minMs, maxMs, adaptive: true }
+    this.#poller = new QueuePoller({
+      claims: this.#claims,
+      pace,
+      environment: shared?.watching ?? environment,
+      read: (keys) => this.#places(keys),
+      mustPoll: () => true,
+      poll: (key, id) => this.#listeners.notify(key, id, 'poll'),
+      pauseMaxMs: (key) => this.#shortestOf(key) / readingsPerTtl,
+      heldPauseMs: (key) => (this.#isExact ? maxMs : Math.max(maxMs, this.#shortestOf(key) / heldReadingsPerTtl)),
+      keysPerSecondMax,
+    })
+  }
+
+  async open(): Promise<void> {
+    try {
+      await this.#lifecycle.opened()
+    } catch (error) {
+      throw this.#errorOf(error)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#lifecycle.shut()
+    this.#listeners.clear()
+    this.#claims.clear()
+    await this.#lifecycle.settled()
+    await this.#poller.close()
+    await this.#store.close()
+  }
+
+  send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
+    return sendOnDocuments(this.#sender, requests)
+  }
+
+  listen(onNotification: OnNotification, onGap?: OnGap): Disposable {
+    return this.#listeners.listen(onNotification, onGap)
+  }
+
+  /** Times are wall clocks, for people. An end is what is left on this process's clock. */
+  async list(query: ListQuery): Promise<KeyPage> {
+    await this.#lifecycle.opened()
+    try {
+      const reading = this.#observations.begin()
+      const { documents, next } = await this.#store.list({ ...query, limit: pageLimit(query) })
+      const now = Math.floor(this.#environment.wall())
+      const keys = documents.flatMap(({ key, document }) => {
+        const found = listedKey(key, this.#atWall(key, document, now, reading), query)
+        return found === undefined || found.claims.length === 0 ? [] : [cutKey(found, query)]
+      })
+      return next === undefined ? { now, keys } : { now, keys, next }
+    } catch (error) {
+      throw this.#errorOf(error)
+    }
+  }
+
+  #atWall(key: string, stored: ObservedDocument, wall: number, reading: number): ReturnType<typeof withEnds> {
+    const now = Math.floor(this.#environment.now())
+    const shown = this.#shown(key, stored, now, reading)
+    if (!Array.isArray(stored.claims)) return shown
+    const claims = shown.claims.map((record, index) => {
+      const lease = stored.claims[index]
+      if (record?.claim === undefined || lease === undefined) return record
+      const { acquiredAt, lastHeartbeat } = lease
+      return { ...record, acquiredAt, lastHeartbeat, expiresAt: wall + record.expiresAt - now }
+    })
+    return { ...shown, claims }
+  }
+
+  #shown(key: string, stored: ObservedDocument, now: number, reading: number): ReturnType<typeof withEnds> {
+    this.#observations.see(key, beatsOf(stored), now, reading)
+    const firstSeenAt = (beat: Beat): number => this.#observations.firstSeenAt(key, beat) ?? now
+    return withEnds(stored, { now, isExact: this.#isExact, isCut: false, firstSeenAt })
+  }
+
+  // ---- claims of this driver, and watching their keys
+
+  #settled(requests: readonly Request[], statuses: readonly ClaimStatus[] | undefined, sentAt: number): void {
+    if (statuses === undefined || this.#lifecycle.isShut) return
+    for (const [index, request] of requests.entries()) {
+      const id = claimIdOf(request)
+      if (statuses[index]?.state === 'absent' && id !== undefined) this.#trusted.forget({ key: keyOf(request), id })
+    }
+    const { keys, found } = this.#claims.note(requests, statuses, sentAt)
+    // An owner that learnt of a change by asking may not know all of it: a poll of its claim costs little.
+    if (found.length > 0)
+      this.#environment.defer(() => found.forEach(({ key, id }) => this.#listeners.notify(key, id, 'poll')))
+    for (const request of requests) {
+      if (request.op !== 'claim' || !keys.includes(request.claim.key)) continue
+      const { key, ttlMs } = request.claim
+      this.#shortestTtlMs.set(key, Math.min(ttlMs, this.#shortestTtlMs.get(key) ?? ttlMs))
+    }
+    for (const request of requests) {
+      const key = keyOf(request)
+      if (this.#claims.of(key).size === 0) this.#shortestTtlMs.delete(key)
+    }
+    this.#poller.watch(keys)
+  }
+
+  #shortestOf(key: string): number {
+    return this.#shortestTtlMs.get(key) ?? ttlFallbackMs
+  }
+
+  /** Reads keys, takes in their beats, and finds this driver's claims in them. */
+  async #places(keys: readonly string[]): Promise<ReadonlyMap<string, ReadonlyMap<string, StoredPlace>>> {
+    const reading = this.#observations.begin()
+    const read = await this.#store.load(keys)
+    const now = Math.floor(this.#environment.now())
+    const places = new Map<string, ReadonlyMap<string, StoredPlace>>()
+    for (const [index, key] of keys.entries()) {
+      const stored = read[index]?.document
+      if (stored !== undefined) places.set(key, this.#placesOf(key, stored, now, reading))
+    }
+    return places
+  }
+
+  #placesOf(key: string, stored: ObservedDocument, now: number, reading: number): ReadonlyMap<string, StoredPlace> {
+    const places = new Map<string, StoredPlace>()
+    const own = this.#claims.of(key)
+    let isDue = false
+    let shortestMs = Infinity
+    for (const [place, record] of this.#shown(key, stored, now, reading).claims.entries()) {
+      // Damaged: the next request about the key says so.
+      if (record?.claim === undefined) return places
+      const { id, graceMs } = record.claim
+      if (own.has(id)) {
+        places.set(id, {
+          state: record.state,
+          leaving: record.leaving !== undefined,
+          place,
+          isDue: isDue && record.state === 'waiting',
+        })
+      }
+      isDue ||= now >= record.expiresAt + (record.state === 'held' ? graceMs : 0)
+      shortestMs = Math.min(shortestMs, record.ttlMs)
+    }
+    this.#shortestTtlMs.set(key, shortestMs)
+    return places
+  }
+
+  #errorOf(error: unknown): LeaseholdError {
+    if (error instanceof LeaseholdError) return error
+    if (this.#store.errorOf !== undefined) return this.#store.errorOf(error)
+    return new LeaseholdError('UNAVAILABLE', `${this.name} failed: ${messageOf(error)}`, { cause: error })
+  }
+}

@@ -1,0 +1,164 @@
+/**
+ * One `send` over documents without times: they are read, shown to the rule with ends on this process's clock, and written
+ * without them. An answer gives its owner no more time than observers leave it.
+ */
+import type { RecordChange } from '../../../core/rule/claim-record.ts'
+import { claimIdOf, keyOf } from '../../../core/contract/requests.ts'
+import type { ClaimStatus, Request } from '../../../core/contract/driver.ts'
+import type { Environment } from '../../../core/time/environment.ts'
+import type { DocumentSend } from '../document-send.ts'
+import type { Loaded, Swap } from '../document-swaps.ts'
+import type { KeyDocument } from '../key-document.ts'
+import type { Beat, Observations } from './observations.ts'
+import { beatsOf, withEnds, withoutEnds, type ObservedDocument, type Written } from './stored-key.ts'
+import type { TrustedLeases } from './trusted-leases.ts'
+
+/** A document as stored, with what the store needs to notice that it has changed since. */
+export interface LoadedObserved<Revision> {
+  readonly document: ObservedDocument | undefined
+  readonly revision: Revision
+}
+
+/** A document to be written if its revision is unchanged. */
+export interface SwapObserved<Revision> {
+  readonly key: string
+  readonly document: ObservedDocument
+  readonly revision: Revision
+  /** Nobody holds or waits: the store may remove the document a day after this write. */
+  readonly idle: boolean
+}
+
+/** The part of a store without a clock that one `send` needs. */
+export interface ObservedSwapper<Revision> {
+  /** Reads the keys, each as it is now: never an older copy. */
+  load(keys: readonly string[]): Promise<readonly LoadedObserved<Revision>[]>
+  /** Writes each document whose revision is unchanged. `unknown`: the document may or may not have been written. */
+  swap(
+    swaps: readonly SwapObserved<Revision>[],
+  ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]>
+}
+
+/** What all sends of a driver share. */
+export interface ObservedSetup<Revision> {
+  readonly store: ObservedSwapper<Revision>
+  readonly environment: Environment
+  readonly observations: Observations
+  readonly trusted: TrustedLeases
+  /** Tests that move one clock for all: no margin, and nothing is left unwritten. */
+  readonly isExact: boolean
+  readonly settled: (requests: readonly Request[], statuses: readonly ClaimStatus[] | undefined, sentAt: number) => void
+}
+
+/** What a swap compares, and what it needs to leave the ends out again. */
+export interface ObservedRevision<Revision> {
+  readonly revision: Revision
+  readonly stored: ObservedDocument | undefined
+  readonly shown: KeyDocument | undefined
+}
+
+/** For this part of its ttl, a waiter that asks again is answered without a write. */
+const freshPart = 0.25
+
+/** See the top of the file. */
+export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Revision>> {
+  readonly #setup: ObservedSetup<Revision>
+  readonly #requests: readonly Request[]
+  readonly #sentAt: number
+  /** Claims whose leases this send has begun anew, by key and id. */
+  readonly #renewed = new Map<string, Set<string>>()
+
+  constructor(setup: ObservedSetup<Revision>, requests: readonly Request[]) {
+    this.#setup = setup
+    this.#requests = requests
+    this.#sentAt = setup.environment.now()
+  }
+
+  async load(keys: readonly string[]): Promise<{
+    readonly now: number
+    readonly wall: number
+    readonly loaded: readonly Loaded<ObservedRevision<Revision>>[]
+  }> {
+    const { store, environment, observations } = this.#setup
+    const reading = observations.begin()
+    const read = await store.load(keys)
+    // Only now: a beat is first seen when its document has arrived, and not when it was asked for.
+    const now = Math.floor(environment.now())
+    const loaded = keys.map((key, index) => {
+      const { document: stored, revision } = read[index] as LoadedObserved<Revision>
+      observations.see(key, beatsOf(stored), now, reading)
+      const shown = this.#shown(key, stored, now)
+      return { document: shown, revision: { revision, stored, shown } }
+    })
+    return { now, wall: environment.wall(), loaded }
+  }
+
+  #shown(key: string, stored: ObservedDocument | undefined, now: number): KeyDocument | undefined {
+    const { observations, isExact } = this.#setup
+    if (stored === undefined) return undefined
+    const firstSeenAt = (beat: Beat): number => observations.firstSeenAt(key, beat) ?? now
+    return withEnds(stored, { now, isExact, isCut: true, firstSeenAt })
+  }
+
+  /** A waiter that asks whether it is its turn: its lease is fresh, so nothing needs to be written. */
+  absorbs(key: string, { before, after }: RecordChange): boolean {
+    const { trusted, environment, isExact } = this.#setup
+    if (isExact || before?.state !== 'waiting' || after?.state !== 'waiting') return false
+    const isSame = before.ttlMs === after.ttlMs && before.detached === after.detached
+    const beganAt = trusted.beganAt({ key, id: after.claim.id }) ?? -Infinity
+    return isSame && environment.now() - beganAt < freshPart * after.ttlMs
+  }
+
+  async swap(
+    swaps: readonly Swap<ObservedRevision<Revision>>[],
+  ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]> {
+    const { store, environment, observations, isExact } = this.#setup
+    const now = Math.floor(environment.now())
+    const wall = environment.wall()
+    const written = swaps.map(({ document, revision }) =>
+      withoutEnds(document, revision, { nonce: environment.id(), now, wall, isExact }),
+    )
+    for (const [index, { key }] of swaps.entries()) this.#expect(key, written[index] as Written)
+    const writing = observations.begin()
+    const results = await store.swap(
+      swaps.map(({ key, revision, idle }, index) => {
+        return { key, document: (written[index] as Written).document, revision: revision.revision, idle }
+      }),
+    )
+    // Counted from the answer: the write was carried out before.
+    const at = Math.floor(environment.now())
+    for (const [index, { key }] of swaps.entries()) {
+      if (results[index] !== 'swapped') continue
+      const { document, renewed } = written[index] as Written
+      observations.see(key, beatsOf(document), at, writing)
+      this.#note(key, document, renewed)
+    }
+    return results
+  }
+
+  #expect(key: string, { document, renewed }: Written): void {
+    for (const { claim, ttlMs } of document.claims) {
+      if (renewed.has(claim.id)) this.#setup.trusted.sending({ key, id: claim.id }, this.#sentAt, ttlMs)
+    }
+  }
+
+  #note(key: string, document: ObservedDocument, renewed: ReadonlySet<string>): void {
+    this.#renewed.set(key, new Set([...(this.#renewed.get(key) ?? []), ...renewed]))
+    for (const { claim, ttlMs } of document.claims) {
+      if (renewed.has(claim.id)) this.#setup.trusted.written({ key, id: claim.id }, this.#sentAt, ttlMs)
+    }
+  }
+
+  settled(statuses: readonly ClaimStatus[] | undefined): void {
+    this.#setup.settled(this.#requests, statuses, this.#sentAt)
+  }
+
+  /** Observers may have seen the lease begin long before this answer: only what this driver wrote, and when, is sure. */
+  bounded(request: Request, status: ClaimStatus): ClaimStatus {
+    if (this.#setup.isExact || (status.state !== 'held' && status.state !== 'waiting')) return status
+    const claim = { key: keyOf(request), id: claimIdOf(request) ?? '' }
+    if (this.#renewed.get(claim.key)?.has(claim.id) === true) return status
+    // Unknown to this driver: its owner must renew before it may trust it.
+    const leftMs = Math.max(1, Math.floor(this.#setup.trusted.leftMs(claim, this.#sentAt)))
+    return { ...status, ttlMs: Math.min(status.ttlMs, leftMs) }
+  }
+}

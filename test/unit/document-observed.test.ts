@@ -1,0 +1,301 @@
+import { describe, expect, test } from 'vitest'
+import type { Claim, ClaimStatus, LockDriver } from '../../src/core/contract/driver.ts'
+import { systemEnvironment } from '../../src/core/time/environment.ts'
+import { createLocks } from '../../src/index.ts'
+import { documentDriver } from '../../src/drivers/document/driver.ts'
+import { Observations } from '../../src/drivers/document/observed/observations.ts'
+import { ObservedDriver } from '../../src/drivers/document/observed/observed-driver.ts'
+import { conformance, fakeTime, modelTest, type FakeTime, type Harness } from '../../src/testing/index.ts'
+import { ClocklessShelf } from './support/clockless-shelf.ts'
+
+const quick = { minMs: 2, maxMs: 5, keysPerSecondMax: 10_000 }
+
+/** One clock for all drivers, each of which has seen every write at once: the rule and the codec are what is left to judge. */
+const harness: Harness = {
+  async open() {
+    const time = fakeTime()
+    const real = systemEnvironment()
+    // Pauses after lost races pass by themselves.
+    const environment = { ...time.environment, timer: real.timer.bind(real) }
+    let shelf = new ClocklessShelf()
+    let observations = new Observations()
+    const drivers: LockDriver[] = []
+    return {
+      async driver() {
+        const driver = new ObservedDriver(shelf.store(quick), environment, { observations, watching: real })
+        await driver.open()
+        drivers.push(driver)
+        return driver
+      },
+      advance: (ms) => time.advance(ms),
+      async empty() {
+        shelf = new ClocklessShelf()
+        observations = new Observations()
+      },
+      async close() {
+        await Promise.all(drivers.map((driver) => driver.close()))
+      },
+    }
+  },
+}
+
+conformance('a document store without a clock', harness)
+modelTest('a document store without a clock', harness, { runs: 150 })
+
+describe('an observer of a store without a clock', () => {
+  test('ends a lease a whole ttl and the margin after it first saw it, and not a millisecond before', async () => {
+    const { time, holder, observer } = setting()
+    await claim(holder, 'a')
+    await time.advance(700)
+    // Only now does the observer see the claim: what was before does not count.
+    expect(await claim(observer, 'b', { wait: false })).toMatchObject({ reason: 'refused' })
+    await time.advance(1050)
+    expect(await claim(observer, 'c', { wait: false })).toMatchObject({ reason: 'refused' })
+    await time.advance(1)
+    expect(await claim(observer, 'd', { wait: false })).toMatchObject({ state: 'held', after: { how: 'expired' } })
+  })
+
+  test('counts anew from each renewal that it sees, however long it did not look', async () => {
+    const { time, holder, observer } = setting()
+    await claim(holder, 'a')
+    await claim(observer, 'b', { wait: false })
+    await time.advance(900)
+    await renew(holder, 'a')
+    await time.advance(900)
+    expect(await claim(observer, 'c', { wait: false })).toMatchObject({ reason: 'refused' })
+  })
+
+  test('does not ask any wall clock: two that are hours apart agree', async () => {
+    const shelf = new ClocklessShelf()
+    const time = fakeTime()
+    const ahead = { ...time.environment, wall: () => time.environment.wall() + 3_600_000 }
+    const [holder, observer] = [documentDriver(shelf.store(), time.environment), documentDriver(shelf.store(), ahead)]
+    await claim(holder, 'a')
+    expect(await claim(observer, 'b', { wait: false })).toMatchObject({ reason: 'refused' })
+    await time.advance(500)
+    await renew(holder, 'a')
+    await time.advance(700)
+    expect(await claim(observer, 'c', { wait: false })).toMatchObject({ reason: 'refused' })
+    await release(holder, 'a')
+    const later = (await claim(observer, 'd')) as Extract<ClaimStatus, { state: 'held' }>
+    await release(observer, 'd')
+    // The clock that is behind gives no lower fence.
+    expect(await claim(holder, 'e')).toMatchObject({ state: 'held', fence: later.fence + 1 })
+  })
+
+  test('is not led astray by a reading that a later one has overtaken', () => {
+    const observations = new Observations()
+    const early = observations.begin()
+    const late = observations.begin()
+    observations.see('key', [{ id: 'a', beat: 'second' }], 20, late)
+    observations.see('key', [{ id: 'a', beat: 'first' }], 30, early)
+    expect(observations.firstSeenAt('key', { id: 'a', beat: 'second' })).toBe(20)
+    expect(observations.firstSeenAt('key', { id: 'a', beat: 'first' })).toBeUndefined()
+  })
+
+  test('forgets the key that it saw longest ago when there are too many, and counts it anew', () => {
+    const observations = new Observations(2)
+    for (const key of ['a', 'b', 'c']) observations.see(key, [{ id: key, beat: '1' }], 0, observations.begin())
+    const known = ['a', 'b', 'c'].map((key) => observations.firstSeenAt(key, { id: key, beat: '1' }))
+    expect(known).toEqual([undefined, 0, 0])
+  })
+})
+
+describe('an owner on a store without a clock', () => {
+  test('gets no more time when its claim is sent again, as others may have counted meanwhile', async () => {
+    const { time, holder } = setting()
+    expect(await claim(holder, 'a')).toMatchObject({ state: 'held', ttlMs: 1000 })
+    await time.advance(400)
+    // What has passed counts with a margin: this process's clock may be the slower one.
+    expect(await claim(holder, 'a')).toMatchObject({ state: 'held', ttlMs: Math.floor(1000 - 400 / 0.95) })
+  })
+
+  test('must renew a claim that its driver did not write before it may trust it', async () => {
+    const { holder, observer } = setting()
+    await claim(holder, 'a')
+    expect(await claim(observer, 'a')).toMatchObject({ state: 'held', ttlMs: 1 })
+    expect(await renew(observer, 'a')).toMatchObject({ state: 'held', ttlMs: 1000 })
+  })
+
+  test('trusts the shorter lease while a renewal for less is unanswered', async () => {
+    const shelf = new ClocklessShelf()
+    const time = fakeTime()
+    const store = shelf.store()
+    let isCut = false
+    const holder = documentDriver(
+      {
+        ...store,
+        swap: async (swaps) => {
+          const outcomes = await store.swap(swaps)
+          return isCut ? swaps.map(() => ({ unknown: new Error('no reply') })) : outcomes
+        },
+      },
+      time.environment,
+    )
+    await claim(holder, 'a', { ttlMs: 5000 })
+    isCut = true
+    expect(await renew(holder, 'a', 200)).toMatchObject({ state: 'unknown' })
+    isCut = false
+    await time.advance(100)
+    const again = await claim(holder, 'a', { ttlMs: 5000 })
+    expect(again).toMatchObject({ state: 'held' })
+    expect((again as { ttlMs: number }).ttlMs).toBeLessThanOrEqual(100)
+  })
+
+  test('keeps its lease when another client grants its conversion: observers count that from the grant', async () => {
+    const { time, shelf, holder, observer } = setting()
+    const late = documentDriver(shelf.store(), time.environment)
+    await claim(holder, 'reader', { mode: 'shared' })
+    await claim(observer, 'other', { mode: 'shared', ttlMs: 60_000 })
+    await claim(holder, 'writer', { replaces: 'reader' })
+    // The observer sees the conversion early on. Its owner renews only the lease that is to be replaced.
+    await claim(observer, 'look', { wait: false })
+    await time.advance(900)
+    await renew(holder, 'reader')
+    // One that sees both for the first time cannot tell which is older, and grants the conversion.
+    await late.send([{ op: 'release', key, id: 'other' }])
+    await time.advance(600)
+    expect(await claim(observer, 'too-early', { wait: false })).toMatchObject({ reason: 'refused' })
+  })
+
+  test('that waits asks without writing, and writes to keep its place', async () => {
+    const { time, shelf, holder, observer } = setting()
+    await claim(holder, 'a', { ttlMs: 60_000 })
+    await claim(observer, 'b')
+    const written = shelf.swaps
+    await time.advance(200)
+    expect(await renew(observer, 'b')).toMatchObject({ state: 'waiting' })
+    expect(shelf.swaps).toBe(written)
+    await time.advance(100)
+    expect(await renew(observer, 'b')).toMatchObject({ state: 'waiting', ttlMs: 1000 })
+    expect(shelf.swaps).toBe(written + 1)
+  })
+})
+
+describe('after a crash on a store without a clock', () => {
+  const ttl = 30_000
+
+  test('a waiter in line has the lock within 1.2 ttls', async () => {
+    const { time, shelf, crash } = await crashed()
+    const waiting = createLocks({
+      driver: documentDriver(shelf.store(), time.environment),
+      environment: time.environment,
+    })
+    const locks = await waiting
+    const acquired = locks.acquire('x')
+    await time.advance(3 * ttl)
+    const crashedAt = crash()
+    await time.advance(1.2 * ttl)
+    const lease = await promptly(acquired)
+    expect(lease?.held).toBe(true)
+    expect(time.environment.now() - crashedAt).toBeLessThanOrEqual(1.2 * ttl)
+    await locks.close()
+  })
+
+  test('a newcomer has it within 2.2 ttls, and nobody writes as long as nobody wants it', async () => {
+    const { time, shelf, crash } = await crashed()
+    await time.advance(ttl)
+    crash()
+    const written = shelf.swaps
+    await time.advance(ttl)
+    expect(shelf.swaps).toBe(written)
+    const driver = documentDriver(shelf.store(), time.environment)
+    const locks = await createLocks({ driver, environment: time.environment })
+    const acquired = locks.acquire('x')
+    await time.advance(1.2 * ttl)
+    expect((await promptly(acquired))?.held).toBe(true)
+    await locks.close()
+  })
+
+  test('the keys of many waiters are read within the budget', async () => {
+    const { time, environment } = timeThatPasses()
+    const shelf = new ClocklessShelf()
+    const holder = documentDriver(shelf.store(), environment)
+    const waiter = documentDriver(shelf.store({ minMs: 10, maxMs: 20, keysPerSecondMax: 5 }), environment)
+    for (let index = 0; index < 40; index += 1) {
+      await claim(holder, `holder-${index}`, { key: `key-${index}`, ttlMs: 600_000 })
+      await claim(waiter, `waiter-${index}`, { key: `key-${index}`, ttlMs: 600_000 })
+    }
+    const before = shelf.loads
+    await time.advance(20_000)
+    expect(shelf.loads - before).toBeGreaterThan(80)
+    expect(shelf.loads - before).toBeLessThanOrEqual(20 * 5 + 10)
+    await Promise.all([holder.close(), waiter.close()])
+  })
+
+  /** A holder whose process can be ended. */
+  async function crashed() {
+    const time = fakeTime()
+    const shelf = new ClocklessShelf()
+    let isDead = false
+    const store = shelf.store()
+    const dead = new Promise<never>(() => {})
+    const driver = documentDriver<number>(
+      {
+        ...store,
+        swap: (swaps) => (isDead ? dead : store.swap(swaps)),
+        load: (keys) => (isDead ? dead : store.load(keys)),
+      },
+      time.environment,
+    )
+    const locks = await createLocks({ driver, environment: time.environment })
+    await locks.acquire('x')
+    const crash = (): number => {
+      isDead = true
+      return time.environment.now()
+    }
+    return { time, shelf, crash }
+  }
+})
+
+function timeThatPasses() {
+  const time = fakeTime()
+  return { time, environment: time.environment }
+}
+
+/** The value of a promise that is settled by now; undefined: it is not. */
+async function promptly<Value>(promise: Promise<Value>): Promise<Value | undefined> {
+  return Promise.race([promise, new Promise<undefined>((resolve) => setImmediate(() => resolve(undefined)))])
+}
+
+function setting(): {
+  readonly time: FakeTime
+  readonly shelf: ClocklessShelf
+  readonly holder: LockDriver
+  readonly observer: LockDriver
+} {
+  const time = fakeTime()
+  const shelf = new ClocklessShelf()
+  const [holder, observer] = [0, 1].map(() => documentDriver(shelf.store(), time.environment)) as [
+    LockDriver,
+    LockDriver,
+  ]
+  return { time, shelf, holder, observer }
+}
+
+const key = 'default/named:x'
+
+async function claim(driver: LockDriver, id: string, changes: Partial<Claim> = {}): Promise<ClaimStatus> {
+  const statuses = await driver.send([{ op: 'claim', claim: { ...plainClaim, id, ...changes } }])
+  return statuses[0] as ClaimStatus
+}
+
+async function renew(driver: LockDriver, id: string, ttlMs = 1000): Promise<ClaimStatus> {
+  const statuses = await driver.send([{ op: 'renew', key, id, ttlMs }])
+  return statuses[0] as ClaimStatus
+}
+
+async function release(driver: LockDriver, id: string): Promise<void> {
+  await driver.send([{ op: 'release', key, id }])
+}
+
+const plainClaim: Claim = {
+  id: '',
+  key,
+  mode: 'exclusive',
+  priority: 0,
+  wait: true,
+  ttlMs: 1000,
+  graceMs: 0,
+  runner: { id: 'runner', incarnation: 'one', host: 'here', pid: 1, client: 'client' },
+}
