@@ -22,12 +22,15 @@ interface Mix {
   readonly shared: number
   readonly limited: number
   readonly converting: number
+  /** Default: 1 to 3, so that most claims do not share by the same limit. */
+  readonly limits?: readonly number[]
 }
 
 const mixes: Readonly<Record<string, Mix>> = {
   'disjoint ranges': { places: 12, lengths: [1], whole: 0.02, shared: 0.1, limited: 0.3, converting: 0.05 },
   'ranges that overlap': { places: 60, lengths: [1, 5, 30], whole: 0.03, shared: 0.3, limited: 0.3, converting: 0.1 },
   'one range': { places: 2, lengths: [4], whole: 0.05, shared: 0.3, limited: 0.3, converting: 0.1 },
+  permits: { places: 2, lengths: [4], whole: 0.6, shared: 0.95, limited: 0.9, converting: 0.1, limits: [3] },
   'readers of the whole key': { places: 10, lengths: [1, 3], whole: 0.4, shared: 0.7, limited: 0.1, converting: 0.1 },
 }
 
@@ -56,7 +59,7 @@ async function compare(seed: number, steps: number, mix: Mix, few: number): Prom
     return claimOf(key, {
       id,
       mode,
-      ...(mode === 'shared' && chance(mix.limited) && { limit: pick(1, 2, 3) }),
+      ...(mode === 'shared' && chance(mix.limited) && { limit: pick(...(mix.limits ?? [1, 2, 3])) }),
       ...(!chance(mix.whole) && { range: { start, end: start + pick(...mix.lengths) } }),
       ...(chance(mix.converting) && { replaces: pick(`claim-${below(claimCount)}`, ...claims.keys()) }),
       priority: pick(0, 0, 0, 3, -2),

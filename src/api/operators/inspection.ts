@@ -42,9 +42,9 @@ export interface LockInfo {
   readonly key: string
   readonly holders: readonly ClaimInfo[]
   readonly waiters: readonly ClaimInfo[]
-  /** How many hold the lock. More than `holders` has if not all are shown. */
+  /** How many hold the lock. More than `holders` has if not all are shown; some stores count a thousand beyond those, and no further. */
   readonly held: number
-  /** How many wait for the lock. More than `waiters` has if not all are shown. */
+  /** How many wait for the lock. More than `waiters` has if not all are shown; some stores count a thousand beyond those, and no further. */
   readonly waiting: number
 }
 
@@ -176,11 +176,16 @@ export function explainLock(name: string, info: LockInfo | null): string {
   for (const holder of info.holders) lines.push(`  held by ${describeClaim(holder)}`)
   if (info.holders.length === 0) lines.push('  held by nobody: the first in line will have it as soon as it asks')
   const heldBeside = info.held - info.holders.length
-  if (heldBeside > 0) lines.push(`  and held by ${heldBeside} more`)
+  if (heldBeside > 0) lines.push(`  and held by ${atLeast(heldBeside)} more`)
   for (const [index, waiter] of info.waiters.entries()) lines.push(`  ${index + 1}. in line: ${describeClaim(waiter)}`)
   const waitingBehind = info.waiting - info.waiters.length
-  if (waitingBehind > 0) lines.push(`  and ${waitingBehind} more in line`)
+  if (waitingBehind > 0) lines.push(`  and ${atLeast(waitingBehind)} more in line`)
   return lines.map(printable).join('\n')
+}
+
+/** A number of claims that are not shown. Of as many as this, a store may not have counted all. */
+function atLeast(count: number): string {
+  return count < 1000 ? String(count) : `at least ${count}`
 }
 
 function describeClaim(claim: ClaimInfo): string {

@@ -242,7 +242,10 @@ export interface ListedKey {
   readonly key: string
   /** Holders first, then waiters in the order in which they will be promoted; as many as the query allows. */
   readonly claims: readonly ListedClaim[]
-  /** How many claims hold, and how many wait, if not all of them are listed. */
+  /**
+   * How many claims hold, and how many wait, if not all of them are listed. A store for which counting is expensive counts a thousand
+   * more than it lists and no further: see `countedMax` in `drivers/kit/paging.ts`.
+   */
   readonly held?: number | undefined
   readonly waiting?: number | undefined
 }

@@ -20,6 +20,11 @@ export function claimsLimit({ claims }: Pick<ListQuery, 'claims'>): number {
   return limit >= 1 ? Math.min(claimsMax, limit) : 1
 }
 
+/** How far a store counts the claims of a key that it lists in part: always further than it lists them. */
+export function countedMax(query: Pick<ListQuery, 'claims'>): number {
+  return claimsLimit(query) + 1000
+}
+
 /** A key with as many of its claims as the query allows and the one it knows, and how many there are if that is not all. */
 export function cutKey(listed: ListedKey, query: Pick<ListQuery, 'claims' | 'known'>): ListedKey {
   const { key, claims } = listed

@@ -42,12 +42,15 @@ create @table@ if not exists leasehold.keys (
   -- The holder in `claims` that was over at `over_from` when it was last looked at; null: not known.
   over_first     text,
   -- As `seen_at`, of the waiters in `claims` that do not want the whole key exclusively; null: not known.
-  waiters_seen_at bigint
+  waiters_seen_at bigint,
+  -- How many holders in `claims` share the whole key; null: not known. Of no matter while a holder stands here.
+  shared_held    bigint
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 -- Columns that an earlier revision lacks.
 alter table leasehold.keys add column if not exists over_from bigint, add column if not exists seen_at bigint,
-  add column if not exists over_first text, add column if not exists waiters_seen_at bigint;
+  add column if not exists over_first text, add column if not exists waiters_seen_at bigint,
+  add column if not exists shared_held bigint;
 
 -- One row: which copy of the data this is, and since when. Always unlogged: whatever may lose answered claims (a crash, a
 -- promotion, the restore of a base backup) then empties it.
@@ -109,7 +112,8 @@ create @table@ if not exists leasehold.claims (
 alter table leasehold.claims add column if not exists due_at bigint;
 
 -- Two indexes, so that whatever the planner believes of the table, holders are found without the waiters, and the first
--- waiter without the rest. Not unique, as they once were: two shared holders may be lifted to one fence.
+-- waiter without the rest. A search for one claim by its id says `held::integer = 1`, which neither index serves: in a table that
+-- the planner takes for empty, it would read all holders. Not unique, as they once were: two shared holders may be lifted to one fence.
 do $$
 begin
   if (select i.indisunique from pg_index i where i.indexrelid = to_regclass('leasehold.claims_held')) then

@@ -1,6 +1,6 @@
 import { listed } from '../../core/rule/claim-record.ts'
 import type { KeyPage, ListQuery } from '../../core/contract/driver.ts'
-import { claimsLimit, pageLimit, pageOfRows } from '../kit/paging.ts'
+import { claimsLimit, countedMax, pageLimit, pageOfRows } from '../kit/paging.ts'
 import { decodeRow } from './claim-row.ts'
 import type { RowObserver } from './row-observer.ts'
 import type { Statements } from './statements.ts'
@@ -35,7 +35,7 @@ export function sqlitePage(statements: Statements, observer: RowObserver, query:
       }
       const claims = rows.map((row) => listed(observer.see(row)))
       if (rows.length < claimsMax) return { key, claims }
-      const counts = statements.countsOf.get(key)
+      const counts = statements.countsOf.get(key, countedMax(query))
       return { key, claims, held: counts?.['held'] as number, waiting: counts?.['waiting'] as number }
     },
   )

@@ -36,7 +36,7 @@ export interface Statements {
   readonly holdersOf: SqlQuery
   /** A few holders, for listings. */
   readonly firstHoldersOf: SqlQuery
-  /** How many hold a key, and how many wait for it. */
+  /** How many hold a key, and how many wait for it, counted up to a limit. */
   readonly countsOf: SqlQuery
   /** How many hold a key by each shape. */
   readonly talliesOf: SqlQuery
@@ -162,8 +162,11 @@ export function prepareStatements(database: Database, few = fewHoldersMax): Stat
     firstHoldersOf: query(`select ${holderColumns} from held where key = ? limit ?`),
     countsOf: query(`
       select coalesce((select sum(holders) from crowds where key = ?1), (select count(*) from held where key = ?1)) as held,
-        (select count(*) from ${onWholeKey} key = ?1)
-          + (select count(*) from ${onRange('ranged_by_rank')} key = ?1) as waiting`),
+        (select count(*) from (
+          select 1 from ${onWholeKey} key = ?1
+          union all
+          select 1 from ${onRange('ranged_by_rank')} key = ?1
+          limit ?2)) as waiting`),
     holdersOf: query(`select ${holderColumns} from held where key = ? order by turn`),
     // The planner has no statistics, and would read all holders of the key by another index.
     talliesOf: query('select shape, holders from crowds where key = ?'),

@@ -55,7 +55,7 @@ begin
   if c.waits then draft := leasehold.note_waiter(draft, c); end if;
   draft := leasehold.apply_evict_rule(draft, c);
   -- A conversion that fits beside the other holders is granted at once: its owner ranks before every waiter already.
-  if draft.taken or (c.replaces is not null and leasehold.room_for(c) = 'room') then
+  if draft.taken or (c.replaces is not null and (leasehold.room_for(c, draft.shared_held)).room = 'room') then
     draft := leasehold.grant(draft, c);
   end if;
   return leasehold.settle_subject(draft);
@@ -69,8 +69,8 @@ language plpgsql as $$
 begin
   if not leasehold.holds(draft, c.replaces) then return 'unknown'; end if;
   -- Each would wait for the other's lease, unless this one fits beside all holders.
-  if leasehold.room_for(c) <> 'room' and exists (
-    select from leasehold.claims w join leasehold.claims h on h.key = w.key and h.id = w.replaces and h.held
+  if (leasehold.room_for(c, draft.shared_held)).room <> 'room' and exists (
+    select from leasehold.claims w join leasehold.claims h on h.key = w.key and h.id = w.replaces and h.held::integer = 1
      -- Conversions rank first: see the bands of `claim_place`.
      where w.key = c.key and not w.held and w.band <= 2000 and w.replaces is not null
        and draft.now_ms < w.expires_at and draft.now_ms < h.expires_at
@@ -87,7 +87,7 @@ language plpgsql as $$
 declare
   c leasehold.claims;
 begin
-  select * into c from leasehold.claims f where f.id = draft.subject_id and f.key = draft.key and f.held;
+  select * into c from leasehold.claims f where f.id = draft.subject_id and f.key = draft.key and f.held::integer = 1;
   if c.id is null or draft.now_ms >= c.expires_at then return draft; end if;
   if c.expires_at - draft.now_ms > c.ttl_ms then
     -- judge: the clock was set back.
@@ -172,6 +172,7 @@ begin
   c := draft.subject;
   if c.id is null then return leasehold.answer_absent(draft); end if;
   delete from leasehold.claims where key = c.key and id = c.id;
+  if c.held then draft := leasehold.count_holder(draft, c, -1); end if;
   draft := leasehold.touch(draft, c, case when c.held then -1 else leasehold.place_of(c.band, c.arrival) end);
   draft := leasehold.promote(draft);
   draft.status := leasehold.absent_status(case when draft.now_ms >= c.expires_at then leasehold.how_ended(c) else 'released' end);
@@ -270,6 +271,15 @@ begin
     draft.over_first := k.over_first;
   end if;
   draft.waiters_seen_at := k.waiters_seen_at;
+  if k.id is not null or not k.crowded then
+    draft.shared_held := (coalesce(k.claim ->> 'exclusive', 'true') = 'false' and (k.claim ->> 'range_start') is null)::integer;
+  elsif k.shared_held is not null then
+    draft.shared_held := k.shared_held;
+  else
+    select count(*) into draft.shared_held from leasehold.claims h
+     where (h.key || '') collate "C" = request.key and h.held
+       and leasehold.kind_of(h.exclusive, h.range_start, h.range_end) = 100;
+  end if;
   if request.op = 'renew' then
     draft := leasehold.renew_holder(draft, request.ttl_ms, request.fence, request.detached);
   end if;
@@ -293,11 +303,12 @@ begin
   if k.id is not null or occupied <> k.crowded or draft.last_fence <> k.last_fence
      or draft.ended is distinct from k.ended or draft.over_from is distinct from k.over_from
      or draft.seen_at is distinct from k.seen_at or draft.over_first is distinct from k.over_first
-     or draft.waiters_seen_at is distinct from k.waiters_seen_at or not leasehold.sees_all() then
+     or draft.waiters_seen_at is distinct from k.waiters_seen_at
+     or draft.shared_held is distinct from k.shared_held or not leasehold.sees_all() then
     update leasehold.keys f
        set last_fence = draft.last_fence, ended = draft.ended, crowded = occupied, id = null, channel = null,
            entered_at = null, runner = null, claim = null, over_from = draft.over_from, seen_at = draft.seen_at,
-           over_first = draft.over_first, waiters_seen_at = draft.waiters_seen_at
+           over_first = draft.over_first, waiters_seen_at = draft.waiters_seen_at, shared_held = draft.shared_held
      where f.key = request.key;
   end if;
 end

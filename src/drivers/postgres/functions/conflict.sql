@@ -49,17 +49,23 @@ create or replace function leasehold.earliest(range_start bigint, kind integer) 
   select range_start - (1::bigint << (65 - kind % 100))
 $$;
 
--- Whether a claim can join the holders, leaving some of them out: room, none, or mismatch (they share by another limit).
-create or replace function leasehold.room_for(claim leasehold.claims, without text[] default '{}') returns text
+-- As it was in an earlier revision.
+drop function if exists leasehold.room_for(leasehold.claims, text[]);
+
+-- Whether a claim can join the holders, of which `shared_held` share the whole key, leaving some of them out: room, none, or
+-- mismatch (they share by another limit). `sharing`: how many overlap a claim that has room beside them.
+create or replace function leasehold.room_for(claim leasehold.claims, shared_held bigint, without text[] default '{}',
+                                              out room text, out sharing bigint)
 language plpgsql as $$
 declare
   kinds integer[] := leasehold.held_kinds(claim.key);
   kind integer;
-  sharing bigint := 0;
   more bigint;
   mismatched boolean := false;
   other_limit boolean;
 begin
+  sharing := 0;
+  room := 'none';
   foreach kind in array kinds loop
     -- Holders that share beside a claim that shares are counted below.
     continue when kind >= 100 and not claim.exclusive;
@@ -69,7 +75,7 @@ begin
          where (h.key || '') collate "C" = claim.key and h.held
            and leasehold.kind_of(h.exclusive, h.range_start, h.range_end) = kind
            and h.id is distinct from claim.replaces and h.id <> all (without)
-      ) then return 'none'; end if;
+      ) then return; end if;
     elsif exists (
       select from leasehold.claims h
        where (h.key || '') collate "C" = claim.key and h.held
@@ -78,9 +84,12 @@ begin
          and coalesce(h.range_start, h.share_limit) < claim.range_end
          and h.range_end > claim.range_start
          and h.id is distinct from claim.replaces and h.id <> all (without)
-    ) then return 'none'; end if;
+    ) then return; end if;
   end loop;
-  if claim.exclusive then return 'room'; end if;
+  if claim.exclusive then
+    room := 'room';
+    return;
+  end if;
   foreach kind in array kinds loop
     continue when kind < 100;
     if kind = 100 then
@@ -104,15 +113,11 @@ begin
            and coalesce(h.range_start, h.share_limit) is null
            and h.id is distinct from claim.replaces and h.id <> all (without)
       ));
-      more := 0;
-      if claim.share_limit is not null then
-        -- Counted no further than the limit.
-        select count(*) into more from (
-          select from leasehold.claims h
-           where (h.key || '') collate "C" = claim.key and h.held
-             and leasehold.kind_of(h.exclusive, h.range_start, h.range_end) = 100
-             and h.id is distinct from claim.replaces and h.id <> all (without)
-           limit claim.share_limit) counted;
+      more := shared_held;
+      if claim.replaces is not null or cardinality(without) > 0 then
+        select more - count(*) into more from leasehold.claims h
+         where h.id = any (claim.replaces || without) and h.key = claim.key and h.held::integer = 1
+           and not h.exclusive and h.range_start is null;
       end if;
     elsif claim.range_start is null then
       select count(*), bool_or(h.share_limit is distinct from claim.share_limit) into more, other_limit
@@ -133,8 +138,8 @@ begin
     mismatched := mismatched or coalesce(other_limit, false);
     sharing := sharing + more;
   end loop;
-  if mismatched then return 'mismatch'; end if;
-  if sharing >= claim.share_limit then return 'none'; end if;
-  return 'room';
+  if mismatched then room := 'mismatch';
+  elsif (sharing >= claim.share_limit) is not true then room := 'room';
+  end if;
 end
 $$;

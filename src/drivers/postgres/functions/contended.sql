@@ -22,7 +22,7 @@ begin
   minted := greatest(minted, now_us);
   if in_row is null then
     select h.expires_at, h.ttl_ms into ends_at, lasting_ms from leasehold.claims h
-     where h.id = holder and h.key = of_key and h.held and h.exclusive and h.range_start is null;
+     where h.id = holder and h.key = of_key and h.held::integer = 1 and h.exclusive and h.range_start is null;
   elsif in_row <> holder then
     return null;
   end if;

@@ -5,7 +5,7 @@
 create or replace function leasehold.holds(draft leasehold.draft, holder text) returns boolean language plpgsql as $$
 begin
   return exists (select from leasehold.claims c
-                  where c.key = draft.key and c.id = holder and c.held and draft.now_ms < c.expires_at);
+                  where c.key = draft.key and c.id = holder and c.held::integer = 1 and draft.now_ms < c.expires_at);
 end
 $$;
 
@@ -61,7 +61,7 @@ $$;
 create or replace function leasehold.knows_first_over(draft leasehold.draft) returns boolean language plpgsql as $$
 begin
   return exists (select from leasehold.claims h
-                  where h.id = draft.over_first and h.key = draft.key and h.held and h.expires_at + h.grace_ms = draft.over_from);
+                  where h.id = draft.over_first and h.key = draft.key and h.held::integer = 1 and h.expires_at + h.grace_ms = draft.over_from);
 end
 $$;
 
@@ -89,7 +89,7 @@ begin
   foreach kind in array leasehold.held_kinds(c.key) loop
     if kind in (0, 100) then
       select h.expires_at + h.grace_ms into over_at from leasehold.claims h
-       where h.id = draft.over_first and h.key = draft.key and h.held and h.range_start is null
+       where h.id = draft.over_first and h.key = draft.key and h.held::integer = 1 and h.range_start is null
          and h.expires_at + h.grace_ms = draft.over_from;
       -- No holder is over before the first.
       if over_at is not null then return over_at; end if;
@@ -119,6 +119,15 @@ begin
   else
     draft.touched_from := least(draft.touched_from, behind);
   end if;
+  return draft;
+end
+$$;
+
+-- Keeps `shared_held` when a claim becomes or ends as a holder.
+create or replace function leasehold.count_holder(draft leasehold.draft, c leasehold.claims, change integer)
+returns leasehold.draft language plpgsql as $$
+begin
+  if not c.exclusive and c.range_start is null then draft.shared_held := draft.shared_held + change; end if;
   return draft;
 end
 $$;
@@ -181,6 +190,7 @@ begin
             where h.key = draft.key and h.held and draft.now_ms >= h.expires_at + h.grace_ms returning *
   loop
     if c.id = draft.subject_id then draft.drop_reason := leasehold.how_ended(c); end if;
+    draft := leasehold.count_holder(draft, c, -1);
     draft := leasehold.touch(draft, c);
     if last.fence is null or c.fence > last.fence then last := c; end if;
   end loop;

@@ -1,7 +1,7 @@
 -- Listing, forgetting and the age of the data. No copy of a part of the rule, but for mayForget of core/rule/fence.ts.
 
 -- One page of keys, in the order of their bytes: the clock, each key with its first claims and, if it has more, how many hold
--- and wait, and whether the page ended early because it has `claims_enough`. `known` is the id of a claim that is shown in
+-- and wait (counted up to a thousand more than are shown), and whether the page ended early because it has `claims_enough`. `known` is the id of a claim that is shown in
 -- any case. Stable, so that all of it is read as of one moment.
 create or replace function leasehold.page(
   only_key text, prefix text, behind text, keys_max integer, claims_max integer, claims_enough integer, known text
@@ -14,6 +14,8 @@ declare
   listed json[] := '{}';
   claims_shown integer := 0;
   ends_early boolean := false;
+  -- countedMax of drivers/kit/paging.ts
+  counted_max integer := claims_max + 1000;
 begin
   for k in
     select * from leasehold.keys
@@ -44,8 +46,12 @@ begin
             select row_to_json(c) from leasehold.claims c
              where c.key = k.key and c.id = known
                and not exists (select from unnest(shown) s where s ->> 'id' = known)),
-          'held', (select count(*) from leasehold.claims c where c.key = k.key and c.held) + (k.id is not null)::integer,
-          'waiting', (select count(*) from leasehold.claims c where c.key = k.key and not c.held));
+          'held', (k.id is not null)::integer + (
+            select count(*) from (
+              select from leasehold.claims c where c.key = k.key and c.held limit counted_max) first_holders),
+          'waiting', (
+            select count(*) from (
+              select from leasehold.claims c where c.key = k.key and not c.held limit counted_max) first_waiters));
       end if;
     end if;
     claims_shown := claims_shown + cardinality(shown);

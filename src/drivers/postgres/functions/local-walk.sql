@@ -27,6 +27,7 @@ declare
   once_more boolean;
   w leasehold.claims;
   decision text;
+  beside bigint;
 begin
   if leasehold.held_alone(draft.key) then return draft; end if;
   kinds := leasehold.waiting_kinds(draft.key);
@@ -36,7 +37,7 @@ begin
   if seeks then
     if (draft.now_ms >= draft.waiters_seen_at) is not true then draft.touched_from := -1; end if;
     select leasehold.place_of(s.band, s.arrival) into subject from leasehold.claims s
-     where s.id = draft.subject_id and s.key = draft.key and not s.held;
+     where s.id = draft.subject_id and s.key = draft.key and s.held::integer = 0;
     first_whole := leasehold.next_whole(draft.key, -1);
     draft := leasehold.drop_expired(draft, first_whole);
   end if;
@@ -88,13 +89,17 @@ begin
         update leasehold.claims set expires_at = w.expires_at, last_heartbeat = w.last_heartbeat, due_at = w.due_at
          where key = w.key and id = w.id;
       end if;
-      decision := leasehold.judge_waiter(draft, w);
+      select j.decision, j.beside into decision, beside from leasehold.judge_waiter(draft, w) j;
       if decision = 'room' then
         draft := leasehold.grant(draft, w);
+        if not w.exclusive and w.replaces is null then
+          draft.granted := w;
+          draft.granted_beside := beside;
+        end if;
         -- It holds the key alone.
         if w.exclusive and w.range_start is null then return draft; end if;
         if w.replaces is not null then
-          once_more := once_more or leasehold.waits_before(w);
+          once_more := once_more or leasehold.waits_before(w, -1);
           held_kinds := null;
         end if;
       elsif decision = 'none' and w.waits then
@@ -236,6 +241,9 @@ $$;
 -- them from, or behind another waiter for the very same.
 create or replace function leasehold.next_to_read(draft leasehold.draft, passed bigint, kinds integer[], readers_wait boolean)
 returns bigint language plpgsql stable as $$
+declare
+  -- No claim for the range that was granted last waits ahead of that claim. Those that did are still in the index.
+  granted leasehold.claims := draft.granted;
 begin
   return (
     select leasehold.place_of(c.band, c.arrival) from leasehold.claims c
@@ -251,7 +259,10 @@ begin
                       = leasehold.kind_of(c.exclusive, c.range_start, c.range_end)
                     and coalesce(b.range_start, b.share_limit) = c.range_start and b.range_end = c.range_end
                     -- A conversion that was passed may be granted by the next walk.
-                    and b.band > 2000 and (b.band, b.arrival) < (c.band, c.arrival))
+                    and b.band > 2000 and (b.band, b.arrival) < (c.band, c.arrival)
+                    and (b.band, b.arrival) > (
+                      case when c.range_start = granted.range_start and c.range_end = granted.range_end and not c.exclusive
+                           then granted.band else -1 end, coalesce(granted.arrival, 0)))
                  and not exists (
                  select from unnest(kinds) n (kind) cross join lateral (
                    select from leasehold.claims h
@@ -267,35 +278,53 @@ begin
 end
 $$;
 
--- Whether a waiter ranks before this claim.
-create or replace function leasehold.waits_before(c leasehold.claims) returns boolean language plpgsql as $$
+-- Whether a waiter ranks before this claim, and behind a place.
+create or replace function leasehold.waits_before(c leasehold.claims, behind bigint) returns boolean language plpgsql as $$
 begin
   return exists (select from leasehold.claims w
-                  where w.key = c.key and not w.held and (w.band, w.arrival) < (c.band, c.arrival));
+                  where w.key = c.key and not w.held and (w.band, w.arrival) < (c.band, c.arrival)
+                    and (w.band, w.arrival) > ((behind >> 50)::integer, behind & 1125899906842623 /* ARRIVALS - 1 */));
 end
 $$;
 
--- What becomes of the next waiter: room (granted), none (it waits), mismatch or expired (it leaves).
-create or replace function leasehold.judge_waiter(draft leasehold.draft, w leasehold.claims) returns text
+-- What becomes of the next waiter: room (granted), none (it waits), mismatch or expired (it leaves). `beside`: with how many a
+-- claim shares that has room.
+create or replace function leasehold.judge_waiter(draft leasehold.draft, w leasehold.claims, out decision text, out beside bigint)
 language plpgsql as $$
 declare
-  room text;
+  behind bigint := -1;
 begin
-  if draft.now_ms >= w.expires_at then return 'expired'; end if;
-  if w.replaces is not null and not leasehold.holds(draft, w.replaces) then return 'expired'; end if;
-  room := leasehold.room_for(w);
-  return case when room = 'none' or leasehold.held_up(w) then 'none' else room end;
+  decision := 'expired';
+  if draft.now_ms >= w.expires_at then return; end if;
+  if w.replaces is not null and not leasehold.holds(draft, w.replaces) then return; end if;
+  if (draft.granted).id is not null and not w.exclusive and w.replaces is null
+     and w.share_limit is not distinct from (draft.granted).share_limit
+     and w.range_start is not distinct from (draft.granted).range_start
+     and w.range_end is not distinct from (draft.granted).range_end then
+    -- Nothing has changed but that the other one holds, and no waiter ahead of that is in the way of either.
+    beside := draft.granted_beside + 1;
+    behind := leasehold.place_of((draft.granted).band, (draft.granted).arrival);
+    decision := case when beside >= w.share_limit then 'none' else 'room' end;
+  else
+    select r.room, r.sharing into decision, beside from leasehold.room_for(w, draft.shared_held) r;
+  end if;
+  if decision = 'mismatch' or decision = 'room' then
+    if leasehold.held_up(w, behind) then decision := 'none'; end if;
+  end if;
 end
 $$;
 
+-- As it was in an earlier revision.
+drop function if exists leasehold.held_up(leasehold.claims), leasehold.waits_before(leasehold.claims);
+
 -- Whether a waiter ahead stands in the way (standsInTheWay): beyond exclusion, a limited claim holds up those that would take
--- from the same limit. A waiter that holds up everybody has ended the walk before.
-create or replace function leasehold.held_up(w leasehold.claims) returns boolean language plpgsql as $$
+-- from the same limit. A waiter that holds up everybody has ended the walk before. Those up to the place `behind` are not asked.
+create or replace function leasehold.held_up(w leasehold.claims, behind bigint) returns boolean language plpgsql as $$
 declare
   is_strict boolean := w.exclusive or w.share_limit is not null;
   kind integer;
 begin
-  if not leasehold.waits_before(w) then return false; end if;
+  if not leasehold.waits_before(w, behind) then return false; end if;
   if w.range_start is null then
     return is_strict or exists (
       select from leasehold.claims b

@@ -8,9 +8,14 @@ declare
   replaced leasehold.claims;
 begin
   if c.replaces is not null then
-    delete from leasehold.claims where key = c.key and id = c.replaces and held returning * into replaced;
-    if found then draft := leasehold.touch(draft, replaced); end if;
+    delete from leasehold.claims where key = c.key and id = c.replaces and held::integer = 1 returning * into replaced;
+    if found then
+      draft := leasehold.count_holder(draft, replaced, -1);
+      draft := leasehold.touch(draft, replaced);
+    end if;
   end if;
+  draft := leasehold.count_holder(draft, c, 1);
+  draft.granted := null;
   draft := leasehold.touch(draft, c);
   draft.last_fence := greatest(draft.last_fence + 1, draft.fence_floor);
   -- FENCE_MAX
@@ -67,6 +72,7 @@ create or replace function leasehold.evict_holder(draft leasehold.draft, c lease
 returns leasehold.draft language plpgsql as $$
 begin
   delete from leasehold.claims where key = c.key and id = c.id;
+  draft := leasehold.count_holder(draft, c, -1);
   draft := leasehold.touch(draft, c);
   draft := leasehold.note_end(draft, c, 'evicted', detail);
   return leasehold.notify(draft, c, leasehold.absent_status('evicted', detail));
@@ -90,10 +96,10 @@ begin
                              else true end
      order by c.priority, c.fence
   loop
-    exit when leasehold.room_for(claim, leaving) = 'room';
+    exit when (leasehold.room_for(claim, draft.shared_held, leaving)).room = 'room';
     leaving := array_append(leaving, h.id);
   end loop;
-  return case when leasehold.room_for(claim, leaving) = 'room' then leaving else '{}' end;
+  return case when (leasehold.room_for(claim, draft.shared_held, leaving)).room = 'room' then leaving else '{}' end;
 end
 $$;
 

@@ -5,7 +5,7 @@
 -- settings are for the planner, which knows nothing of tables that are empty in one moment and full in the next.
 
 create or replace function leasehold.claim_one(of_key text, of_id text, for_ms bigint, of_runner text, sender text, wanted json)
-returns json language plpgsql set enable_seqscan = off as $$
+returns json language plpgsql set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   -- See `send`.
   now_us bigint := extract(epoch from leasehold.clock()) * 1000000;
@@ -41,7 +41,7 @@ end
 $$;
 
 create or replace function leasehold.renew_one(of_key text, of_id text, for_ms bigint, sender text) returns json
-language plpgsql set enable_seqscan = off as $$
+language plpgsql set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   now_ms bigint := (extract(epoch from leasehold.clock()) * 1000000)::bigint / 1000;
   kept bigint;
@@ -59,7 +59,7 @@ end
 $$;
 
 create or replace function leasehold.release_one(of_key text, of_id text, sender text) returns json
-language plpgsql set enable_seqscan = off as $$
+language plpgsql set enable_seqscan = off set enable_bitmapscan = off as $$
 declare
   now_ms bigint := (extract(epoch from leasehold.clock()) * 1000000)::bigint / 1000;
 begin
@@ -98,7 +98,7 @@ $$;
 -- Other drivers are notified.
 create or replace function leasehold.send(batch json, usual_runner text, sender text, requests integer,
                                           plain_claims integer, plain_renewals integer, plain_releases integer)
-returns json language plpgsql set enable_seqscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
+returns json language plpgsql set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off as $$
 declare
   -- Read before any key is locked, which is good enough for a lone holder: an earlier time never lengthens its lease, and no
   -- other lease is judged by it.
@@ -215,7 +215,7 @@ begin
              and c.expires_at - now_ms <= c.ttl_ms
              and c.expires_at <= least(now_ms + r.ttl_ms, c.acquired_at + c.max_hold_ms), false)) over (partition by r.key) as hold
       from json_populate_recordset(null::leasehold.request, batch) r
-      left join leasehold.claims c on c.id = r.id collate "C" and c.key = r.key collate "C" and c.held
+      left join leasehold.claims c on c.id = r.id collate "C" and c.key = r.key collate "C" and c.held::integer = 1
      where r.beside and r.key <> all (done)
   ), renewed as (
     update leasehold.claims c

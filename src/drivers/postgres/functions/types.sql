@@ -73,8 +73,12 @@ create type leasehold.draft as (
   seen_at       bigint,
   over_first    text,
   waiters_seen_at bigint,
+  shared_held   bigint,
   -- Where something has changed: only there can a waiter be granted that could not be before.
   touched       leasehold.touched[],
+  -- The waiter that shares and was granted last, and how many shared with it when it came; null: something else has changed since.
+  granted       leasehold.claims,
+  granted_beside bigint,
   -- All waiters behind this place may move; null: none, but for those that overlap what was touched.
   touched_from  bigint,
   -- The asking claim, once `find` has looked for it.
