@@ -21,7 +21,7 @@ const test = testOf.extend<{ workshop: Workshop }>({
 })
 
 /** Does not end when it is asked to, and writes to the log for as long as it runs. */
-const writer = `sh -c 'trap "" TERM; echo $$ > pid; while :; do echo first >> log; sleep 0.01; done'`
+const writer = `sh -c 'trap "" TERM; echo $$ > pid; while :; do echo first >> log; sleep 0.05; done'`
 
 /** Ways in which a command's work ends up outside its process group. */
 const shapes = [
