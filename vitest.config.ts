@@ -7,10 +7,19 @@ const integration = (names: readonly string[]): string[] => names.map((name) => 
 /** Many processes at once: afterwards, one file at a time. */
 const needMachine = integration(['history-*', '*-processes'])
 
-/** Other versions and runtimes, and replica sets under wine: by `npm run test:all` only. */
+/** Other versions and runtimes, further stores, and replica sets under wine: by `npm run test:all` only. */
 const long = [
   'test/slow/**/*.test.ts',
-  ...integration(['mongodb-lifetimes', 'mongodb-set', 'redis-client-versions', 'runtimes', 'sqlite-node-versions']),
+  ...integration([
+    'mongodb-lifetimes',
+    'mongodb-set',
+    'primitives-etcd',
+    'primitives-github',
+    'primitives-quorum',
+    'redis-client-versions',
+    'runtimes',
+    'sqlite-node-versions',
+  ]),
 ]
 
 /** Half of the tests wait for processes, servers and leases: twice as many files as processors, within reason. */

@@ -23,9 +23,9 @@ const suites = new Map([
   ['http', { projects: ['integration'], words: ['integration/http', 'integration/server'] }],
   ['redis', { projects: ['integration'], words: ['integration/redis', 'primitives-redis'] }],
   ['postgres', { projects: ['integration'], words: ['integration/postgres', 'primitives-postgres'] }],
-  ['etcd', { projects: ['integration'], words: ['integration/etcd', 'client-etcd', 'primitives-etcd'] }],
+  ['etcd', { projects: ['integration', 'long'], words: ['integration/etcd', 'client-etcd', 'primitives-etcd'] }],
   ['mongodb', { projects: ['integration'], words: ['integration/mongodb.test'] }],
-  ['quorum', { projects: ['integration'], words: ['integration/quorum', 'primitives-quorum'] }],
+  ['quorum', { projects: ['integration', 'long'], words: ['integration/quorum', 'primitives-quorum'] }],
   [
     'cli',
     { projects: ['integration'], words: ['integration/cli', 'commands'], notOn: { deno: 'see docs/runtimes.md' } },

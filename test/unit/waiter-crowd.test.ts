@@ -39,7 +39,7 @@ describe('a crowd of waiters', () => {
     })
     // A script of hundreds of events takes minutes to shrink.
     fc.assert(comparison, { numRuns: rounds(80, 200), interruptAfterTimeLimit: 200_000 })
-    expect(requests).toBeGreaterThan(20_000)
+    expect(requests).toBeGreaterThan(rounds(8000, 20_000))
     // On most of them, two keys searched among their waiters.
     expect(indexedRequests).toBeGreaterThan(requests)
   })
