@@ -2,7 +2,7 @@ import path from 'node:path'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Files that take longest, the longest first: a run should not end with one of them alone. */
-const longest = [
+export const longest = [
   'mongodb-store',
   'quorum',
   'mongodb',
