@@ -16,7 +16,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 process.chdir(root)
 const packed = '.build/leasehold.tgz'
 // A real GitHub wants its pauses: the tests of a repository that GITHUB_REPO names take hours.
-const minutesPerRunMax = Number(process.env.TEST_MINUTES_MAX ?? (process.env.GITHUB_REPO ? 300 : 30))
+const minutesPerRunMax = Number(process.env.TEST_MINUTES_MAX ?? (process.env.GITHUB_REPO ? 300 : 60))
 const matrixMinutesMax = 300
 
 const prepare = { embed: 'node scripts/embed.mjs' }
