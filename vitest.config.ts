@@ -4,7 +4,7 @@ import { TestOrder } from './test/support/test-order.ts'
 
 const integration = (names: readonly string[]): string[] => names.map((name) => `test/integration/${name}.test.ts`)
 
-/** Many processes at once: afterwards, one file at a time. */
+/** Many processes at once: after the rest, and half as many files at a time. */
 const needMachine = integration(['history-*', '*-processes'])
 
 /** Other versions and runtimes, further stores, and replica sets under wine: by `npm run test:all` only. */
@@ -61,7 +61,7 @@ export default defineConfig({
         test: {
           name: 'integration-alone',
           include: needMachine,
-          fileParallelism: false,
+          maxWorkers: Math.ceil(maxWorkers / 2),
           sequence: { groupOrder: 1 },
         },
       },

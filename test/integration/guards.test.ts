@@ -58,7 +58,7 @@ const places: Record<string, () => Promise<(name: string) => string>> = {
     return () => server.url
   },
   ioredis: redis,
-  'node-redis': redis,
+  ...(isLong && { 'node-redis': redis }),
   ...(isLong && { mongodb }),
   http: counterServer,
   memory: counterServer,

@@ -18,7 +18,7 @@ conformance('postgres', direct)
 modelTest('postgres', direct, { runs: rounds(120, 500), timeLimitMs: 60_000 })
 // As with thousands of waiters: each walk looks for those that may move.
 const seeking = postgresHarness(server, {}, undefined, 0)
-modelTest('postgres with long queues', seeking, { runs: rounds(120, 500), timeLimitMs: 60_000, seed: 2 })
+modelTest('postgres with long queues', seeking, { runs: rounds(60, 500), timeLimitMs: 60_000, seed: 2 })
 
 if (isLong) {
   conformance(
