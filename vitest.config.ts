@@ -1,7 +1,29 @@
+import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { TestOrder } from './test/support/test-order.ts'
 
-/** Servers under wine, or many processes at once: afterwards, one file at a time. */
-const needMachine = ['mongodb*', 'history-*', '*-processes'].map((name) => `test/integration/${name}.test.ts`)
+const integration = (names: readonly string[]): string[] => names.map((name) => `test/integration/${name}.test.ts`)
+
+/** Many processes at once: after the rest, and half as many files at a time. */
+const needMachine = integration(['history-*', '*-processes'])
+
+/** Other versions and runtimes, further stores, and replica sets under wine: by `npm run test:all` only. */
+const long = [
+  'test/slow/**/*.test.ts',
+  ...integration([
+    'mongodb-lifetimes',
+    'mongodb-set',
+    'primitives-etcd',
+    'primitives-github',
+    'primitives-quorum',
+    'redis-client-versions',
+    'runtimes',
+    'sqlite-node-versions',
+  ]),
+]
+
+/** Half of the tests wait for processes, servers and leases: twice as many files as processors, within reason. */
+const maxWorkers = Math.min(2 * availableParallelism(), 12)
 
 export default defineConfig({
   test: {
@@ -18,19 +40,19 @@ export default defineConfig({
     teardownTimeout: 30_000,
     dangerouslyIgnoreUnhandledErrors: false,
     allowOnly: false,
+    sequence: { sequencer: TestOrder },
     projects: [
       {
         extends: true,
-        test: { name: 'unit', include: ['test/unit/**/*.test.ts'], maxWorkers: 2 },
+        test: { name: 'unit', include: ['test/unit/**/*.test.ts'], maxWorkers, sequence: { groupOrder: 0 } },
       },
       {
         extends: true,
-        // Processes and stores of their own, and much waiting for them: two files at a time take half as long as one.
         test: {
           name: 'integration',
-          include: ['test/integration/**/*.test.ts'],
-          exclude: needMachine,
-          maxWorkers: 2,
+          include: integration(['**/*']),
+          exclude: [...needMachine, ...long],
+          maxWorkers,
           sequence: { groupOrder: 0 },
         },
       },
@@ -39,14 +61,13 @@ export default defineConfig({
         test: {
           name: 'integration-alone',
           include: needMachine,
-          fileParallelism: false,
+          maxWorkers: Math.ceil(maxWorkers / 2),
           sequence: { groupOrder: 1 },
         },
       },
       {
         extends: true,
-        // Longer proofs, by `npm run test:slow` only.
-        test: { name: 'slow', include: ['test/slow/**/*.test.ts'], fileParallelism: false },
+        test: { name: 'long', include: long, fileParallelism: false, sequence: { groupOrder: 2 } },
       },
     ],
   },

@@ -1,5 +1,5 @@
 // Runs the tests in Bun and in Deno, with the real Vitest, whose workers are processes of the same runtime. Not part of
-// `npm test`, which runs a slice (test/integration/runtimes.test.ts).
+// `npm test`; `npm run test:all` runs a slice with the other tests (test/integration/runtimes.test.ts).
 //
 //   npm run test:runtimes                            every suite below, in both
 //   npm run test:runtimes -- bun                     in this one
@@ -23,16 +23,16 @@ const suites = new Map([
   ['http', { projects: ['integration'], words: ['integration/http', 'integration/server'] }],
   ['redis', { projects: ['integration'], words: ['integration/redis', 'primitives-redis'] }],
   ['postgres', { projects: ['integration'], words: ['integration/postgres', 'primitives-postgres'] }],
-  ['etcd', { projects: ['integration'], words: ['integration/etcd', 'client-etcd', 'primitives-etcd'] }],
-  ['mongodb', { projects: ['integration-alone'], words: ['integration/mongodb.test'] }],
-  ['quorum', { projects: ['integration'], words: ['integration/quorum', 'primitives-quorum'] }],
+  ['etcd', { projects: ['integration', 'long'], words: ['integration/etcd', 'client-etcd', 'primitives-etcd'] }],
+  ['mongodb', { projects: ['integration'], words: ['integration/mongodb.test'] }],
+  ['quorum', { projects: ['integration', 'long'], words: ['integration/quorum', 'primitives-quorum'] }],
   [
     'cli',
     { projects: ['integration'], words: ['integration/cli', 'commands'], notOn: { deno: 'see docs/runtimes.md' } },
   ],
 ])
 
-/** Part of `npm test`: conformance on the stores that need no server, within seconds. */
+/** Part of `npm run test:all`: conformance on the stores that need no server, within seconds. */
 const slice = {
   projects: ['unit', 'integration'],
   words: ['unit/memory.test', 'sqlite-conformance', 'unit/runtime.test', 'integration/http.test'],

@@ -9,6 +9,7 @@ import { readdir } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { lives, severedLives, threadedLives } from '../lifetime/lives.ts'
+import { rounds } from '../support/extent.ts'
 import { heapBytes, resources, type Resources } from '../lifetime/resources.ts'
 
 const [url = 'memory:', ...parameters] = process.argv.slice(2)
@@ -20,7 +21,7 @@ const known = {
 const only = parameters.filter((parameter) => parameter.startsWith('only=')).map((parameter) => parameter.slice(5))
 const wanted = Object.entries(known).filter(([title]) => only.length === 0 || only.includes(title))
 /** After a first time, which loads what is loaded once. Lives that are cut off take seconds, and leave much if anything. */
-const roundsOf = (title: string): number => (title in severedLives ? 1 : 3)
+const roundsOf = (title: string): number => (title in severedLives ? 1 : rounds(1, 3))
 /** Sockets and threads end a moment after their close was called. */
 const settledWithinMs = 500
 

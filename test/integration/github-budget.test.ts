@@ -3,6 +3,7 @@ import { issue } from '../../src/core/contract/scope.ts'
 import { checkHistory, type HistoryEvent } from '../../src/testing/index.ts'
 import { startsAt, Scene, type Worker } from '../support/github/scene.ts'
 import { useWorldTimers } from '../support/github/world-timers.ts'
+import { isLong } from '../support/extent.ts'
 
 const hourMs = 3_600_000
 
@@ -140,7 +141,10 @@ describe("octokit's plugins", () => {
   })
 })
 
-test('fifty workers stay within what GitHub allows one account in an hour', { timeout: 180_000 }, async () => {
+/** By `npm run test:all`: it computes for fifteen seconds. */
+const testOfAnHour = isLong ? test : () => {}
+
+testOfAnHour('fifty workers stay within what GitHub allows one account in an hour', { timeout: 180_000 }, async () => {
   const scene = new Scene({ lagMs: 2000 })
   const { world, fake } = scene
   using timers = useWorldTimers(world, startsAt)

@@ -26,6 +26,7 @@ import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisCluster } from '../support/redis-cluster.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { folderForFile } from '../support/test-folder.ts'
+import { isLong } from '../support/extent.ts'
 
 // Each guard is proven by the thing it is there for: a process that holds a lock, is stopped past its lease (SIGSTOP)
 // right after it has looked at the lease, and writes when it goes on. Without the guard its write must do harm, or the
@@ -57,14 +58,16 @@ const places: Record<string, () => Promise<(name: string) => string>> = {
     return () => server.url
   },
   ioredis: redis,
-  'node-redis': redis,
-  async mongodb() {
-    const server = await MongoServer.start()
-    ends.push(() => server.stop())
-    return () => server.url
-  },
+  ...(isLong && { 'node-redis': redis }),
+  ...(isLong && { mongodb }),
   http: counterServer,
   memory: counterServer,
+}
+
+async function mongodb(): Promise<() => string> {
+  const server = await MongoServer.start()
+  ends.push(() => server.stop())
+  return () => server.url
 }
 
 async function counterServer(): Promise<() => string> {

@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { checkHistory } from '../../src/testing/index.ts'
 import { expectRightHistory, historyRun } from './history/run.ts'
+import { isLong } from '../support/extent.ts'
 
 describe('processes competing over one file', () => {
-  test.each(['mutex', 'semaphore', 'readers and writers', 'ranges'])('leave a right history: %s', async (trade) => {
+  const trades = isLong ? ['mutex', 'semaphore', 'readers and writers', 'ranges'] : ['mutex', 'ranges']
+  test.each(trades)('leave a right history: %s', async (trade) => {
     const options = { trade, clients: 4, runMs: 2500, kills: 2, stops: 1 }
     await expectRightHistory(options, { holds: 50, handOvers: 10 }, { fair: true })
   })

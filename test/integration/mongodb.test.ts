@@ -10,6 +10,7 @@ import { mongoHarness } from '../support/mongo-harness.ts'
 import { afterReading } from '../support/mongo-reading.ts'
 import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
 import { MongoServer } from '../support/mongo-server.ts'
+import { rounds } from '../support/extent.ts'
 
 countFalls()
 
@@ -28,11 +29,11 @@ describe('one server', { retry: againIfItFell, timeout: 300_000 }, () => {
 })
 
 describe('one command, or compare-and-swap', { retry: againIfItFell }, () => {
-  test('answer as the rule does on thousands of random commands', { timeout: 300_000 }, async () => {
+  test('answer as the rule does on random commands', { timeout: 300_000 }, async () => {
     const harness = mongoHarness(client, { database: 'model', waitMin: 2, waitMax: 20 })
-    const { commands, counterexample } = await compareWithModel(harness, { runs: 70, timeLimitMs: 250_000 })
+    const { commands, counterexample } = await compareWithModel(harness, { runs: rounds(15, 70), timeLimitMs: 250_000 })
     expect(counterexample).toBeUndefined()
-    expect(commands).toBeGreaterThanOrEqual(2000)
+    expect(commands).toBeGreaterThanOrEqual(rounds(350, 2000))
   })
 })
 

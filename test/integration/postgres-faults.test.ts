@@ -174,7 +174,7 @@ describe('a session', () => {
     const driver = await open(schema)
     const holder = await locksOn(driver)
     const waiter = await locksOn(await open(schema))
-    expect(await handOverMs(driver, holder, waiter, () => terminateAll("query like 'listen%'"))).toBeLessThan(1000)
+    expect(await handOverMs(driver, holder, waiter, () => terminateAll("query like 'listen%'"))).toBeLessThan(20_000)
   })
 
   test('is terminated between commit and answer, a hundred times: nothing is granted twice or left behind', async () => {
@@ -414,7 +414,7 @@ describe('a transaction pooler', () => {
     onTestFinished(() => bouncer.stop())
     const driver = await open(schema, {}, bouncer.url)
     const waiter = await locksOn(await open(schema, {}, bouncer.url))
-    expect(await handOverMs(driver, await locksOn(driver), waiter)).toBeLessThan(1000)
+    expect(await handOverMs(driver, await locksOn(driver), waiter)).toBeLessThan(20_000)
   })
 })
 

@@ -4,6 +4,7 @@ import type { Claim, LockDriver } from '../../src/core/contract/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { claimOf, claiming } from '../support/claims.ts'
 import { freshSchema, PostgresServer } from '../support/postgres-server.ts'
+import { rounds } from '../support/extent.ts'
 
 const server = await PostgresServer.start({ settings: { autovacuum: 'off' } })
 afterAll(() => server.destroy())
@@ -139,7 +140,10 @@ async function pagesOf(
   return pages
 }
 
-describe.each(Object.entries(beliefs))('if the planner knows %s', (_title, statements) => {
+/** What misleads it most; all of them by `npm run test:all`. */
+const chosen = Object.entries(beliefs).slice(0, rounds(1, Object.keys(beliefs).length))
+
+describe.each(chosen)('if the planner knows %s', (_title, statements) => {
   test.each(Object.entries(scenes))(
     'a request beside many %s reads as little as beside a few',
     { timeout: 120_000 },

@@ -4,6 +4,7 @@ import { conformance, modelTest } from '../../src/testing/index.ts'
 import { PgBouncer } from '../support/pgbouncer.ts'
 import { postgresHarness } from '../support/postgres-harness.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
+import { isLong, rounds } from '../support/extent.ts'
 
 const server = await PostgresServer.start()
 const bouncer = await PgBouncer.start(server.port, 'transaction')
@@ -14,18 +15,20 @@ afterAll(async () => {
 
 const direct = postgresHarness(server)
 conformance('postgres', direct)
-modelTest('postgres', direct, { timeLimitMs: 60_000 })
+modelTest('postgres', direct, { runs: rounds(120, 500), timeLimitMs: 60_000 })
 // As with thousands of waiters: each walk looks for those that may move.
 const seeking = postgresHarness(server, {}, undefined, 0)
-modelTest('postgres with long queues', seeking, { timeLimitMs: 60_000, seed: 2 })
+modelTest('postgres with long queues', seeking, { runs: rounds(60, 500), timeLimitMs: 60_000, seed: 2 })
 
-conformance(
-  'postgres by postgres.js',
-  postgresHarness(server, {}, () => {
-    const sql = postgresJs(server.url, { max: 2, onnotice: () => {} })
-    return { source: sql, close: () => sql.end({ timeout: 1 }) }
-  }),
-)
+if (isLong) {
+  conformance(
+    'postgres by postgres.js',
+    postgresHarness(server, {}, () => {
+      const sql = postgresJs(server.url, { max: 2, onnotice: () => {} })
+      return { source: sql, close: () => sql.end({ timeout: 1 }) }
+    }),
+  )
+}
 
 conformance('postgres behind a transaction pooler', {
   // Told not to listen: to find out that nothing is heard takes a driver a second. That it does is shown with the faults.

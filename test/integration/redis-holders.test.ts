@@ -8,6 +8,7 @@ import { playRandomRequests, type RequestMix } from '../support/random-requests.
 import { RedisCluster } from '../support/redis-cluster.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { SlotMove } from '../support/slot-move.ts'
+import { rounds } from '../support/extent.ts'
 
 const server = await RedisServer.start()
 const cluster = await RedisCluster.start()
@@ -325,7 +326,7 @@ describe('a key with many holders whose slot migrates', () => {
 })
 
 describe('the rule in Lua, on keys with many holders', () => {
-  const runs = 40
+  const runs = rounds(12, 40)
   const steps = 150
   const mix: RequestMix = {
     ids: 40,
@@ -357,7 +358,7 @@ describe('the rule in Lua, on keys with many holders', () => {
 
   test('answers so on a cluster', { timeout: 120_000 }, async () => {
     const [node] = cluster.startNodes
-    for (let seed = 101; seed <= 110; seed += 1) {
+    for (let seed = 101; seed <= rounds(103, 110); seed += 1) {
       await playRandomRequests(seed, steps, mix, { url: `redis-cluster://${node?.host}:${node?.port}`, many: 3 })
       await cluster.empty()
     }

@@ -8,6 +8,7 @@ import { playRandomRequests, type RequestMix } from '../support/random-requests.
 import { RedisCluster } from '../support/redis-cluster.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { SlotMove } from '../support/slot-move.ts'
+import { rounds } from '../support/extent.ts'
 
 const server = await RedisServer.start()
 const cluster = await RedisCluster.start()
@@ -418,7 +419,7 @@ describe('the rule in Lua, on keys with many waiters', () => {
       ttlsMs: [5000, 60_000],
     },
   }
-  const runs = 20
+  const runs = rounds(5, 20)
 
   test.each(Object.entries(mixes))(
     'answers as the rule does, whatever happens to the index: %s',
@@ -442,7 +443,7 @@ describe('the rule in Lua, on keys with many waiters', () => {
   test('answers so on a cluster that migrates the slot', { timeout: 180_000 }, async () => {
     const [node] = cluster.startNodes
     const url = `redis-cluster://${node?.host}:${node?.port}`
-    for (let seed = 101; seed <= 106; seed += 1) {
+    for (let seed = 101; seed <= rounds(102, 106); seed += 1) {
       let move: SlotMove | undefined
       const calm = async (): Promise<void> => {
         await move?.end()

@@ -4,13 +4,17 @@ import { createServer } from 'node:net'
 const firstPort = 20_000
 const lastPort = 32_000
 
+/** Test files that run side by side take every so many ports, each others than the rest, so that they never try the same. */
+const lanes = 20
+const lane = Number(process.env['VITEST_POOL_ID'] ?? 0) % lanes
+
 /** Ports handed out before, on which nobody may listen yet. */
 const given = new Set<number>()
 
-/** A port on the loopback address that nobody listens on now. Chosen at random, so that two processes seldom try the same. */
+/** A port on the loopback address that nobody listens on now. Chosen at random, so that two runs seldom try the same. */
 export async function freePort(): Promise<number> {
   for (let attempt = 0; attempt < 200; attempt += 1) {
-    const port = firstPort + Math.floor(Math.random() * (lastPort - firstPort))
+    const port = randomPort(lastPort)
     if (await areFree(port)) return port
   }
   throw new Error(`No free port was found between ${firstPort} and ${lastPort}.`)
@@ -19,10 +23,14 @@ export async function freePort(): Promise<number> {
 /** The same, with a second port `apart` above it: what a Redis cluster's nodes talk to each other through. */
 export async function freePortPair(apart: number): Promise<number> {
   for (let attempt = 0; attempt < 200; attempt += 1) {
-    const port = firstPort + Math.floor(Math.random() * (lastPort - apart - firstPort))
+    const port = randomPort(lastPort - apart)
     if (await areFree(port, port + apart)) return port
   }
   throw new Error(`No two free ports ${apart} apart were found between ${firstPort} and ${lastPort}.`)
+}
+
+function randomPort(below: number): number {
+  return firstPort + lane + lanes * Math.floor((Math.random() * (below - firstPort)) / lanes)
 }
 
 async function areFree(...ports: number[]): Promise<boolean> {

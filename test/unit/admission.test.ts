@@ -4,6 +4,7 @@ import type { Request } from '../../src/core/contract/driver.ts'
 import { complaints } from './admission/oracle.ts'
 import { claimOf, Play } from './admission/play.ts'
 import { eventScripts, firstComplaint, notify } from './admission/scripts.ts'
+import { rounds } from '../support/extent.ts'
 
 const shared = { mode: 'shared' } as const
 
@@ -344,14 +345,14 @@ describe('the rule', () => {
         expect(play(wishes, leaving)).toEqual([])
       }),
       {
-        numRuns: Number(process.env['LEASEHOLD_RUNS'] ?? 3000) / 100,
+        numRuns: Number(process.env['LEASEHOLD_RUNS'] ?? rounds(1500, 3000)) / 100,
         seed: Number(process.env['LEASEHOLD_SEED'] ?? 1),
       },
     )
   })
 
   test('keeps every promise, whatever it is asked', { timeout: 120_000 }, () => {
-    const runs = Number(process.env['LEASEHOLD_RUNS'] ?? 3000)
+    const runs = Number(process.env['LEASEHOLD_RUNS'] ?? rounds(1500, 3000))
     const details = fc.check(
       fc.property(eventScripts(60), (events) => {
         const complaint = firstComplaint(events)

@@ -3,6 +3,7 @@ import type * as proof from '../../src/api/lease/proof.ts'
 import type * as deadline from '../../src/core/time/deadline.ts'
 import type * as state from '../../src/core/client/claim-step.ts'
 import { tour, type TourOptions } from './client/tour.ts'
+import { rounds } from '../support/extent.ts'
 
 // Errors are many here, and what they are about is told by the history.
 Error.stackTraceLimit = 0
@@ -30,7 +31,8 @@ describe('clients of one store, whose lines lose, delay and repeat, and whose pr
   ] as const)(
     'hold what others do not, by true time, with fences that only grow; all get their turn, nothing is left: %s',
     minutes,
-    async (_where, options, tours) => {
+    async (_where, options, most) => {
+      const tours = rounds(Math.ceil(most / 3), most)
       let holds = 0
       for (let seed = 1; seed <= tours; seed += 1) {
         const { summary, violations, ...rest } = await tour({ seed, ...options })

@@ -2,6 +2,7 @@ import { describe, expect, test, vi } from 'vitest'
 import { github } from '../../src/drivers/github/driver.ts'
 import type * as verdicts from '../../src/drivers/github/protocol/verdict.ts'
 import { tour, type TourOptions } from './github/tour.ts'
+import { rounds } from '../support/extent.ts'
 
 // Errors are many here, and what they are about is told by the history.
 Error.stackTraceLimit = 0
@@ -10,9 +11,9 @@ const minutes = { timeout: 180_000 }
 
 describe('workers at GitHub, whose reads are stale and whose lines and machines fail,', () => {
   test.each([
-    ['rush', 8, 60],
-    ['storm', 6, 30],
-    ['siege', 6, 20],
+    ['rush', rounds(3, 8), rounds(20, 60)],
+    ['storm', rounds(2, 6), rounds(8, 30)],
+    ['siege', rounds(2, 6), rounds(5, 20)],
   ] as const)(
     'hold one at a time, by true time, with fences that only grow: %s',
     minutes,
@@ -45,7 +46,7 @@ const onlyTakeovers = (real: Real): Partial<Real> => ({ verdictOn: unmoved(real)
 
 test('a takeover comment is enough to keep a holder from editing itself alive', minutes, async () => {
   const planted = await withVerdicts(onlyTakeovers)
-  for (let seed = 1; seed <= 6; seed += 1) {
+  for (let seed = 1; seed <= rounds(2, 6); seed += 1) {
     expect((await tour({ seed, clients: 3, kind: 'siege', github: planted })).violations).toEqual([])
   }
 })

@@ -7,6 +7,7 @@ import { bruteForce } from './history/brute-force.ts'
 import { plantings } from './history/plant.ts'
 import { Simulation, trades } from './history/simulate.ts'
 import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
+import { rounds } from '../support/extent.ts'
 
 const memory = new Map<string, HistoryEvent[]>()
 
@@ -22,7 +23,7 @@ function simulated(seed: number, trade: string, faults: number, clients = 5, unt
 describe('a right history', () => {
   for (const trade of Object.keys(trades)) {
     test(`is passed, however late its messages: ${trade}`, () => {
-      for (let seed = 0; seed < 30; seed += 1) {
+      for (let seed = 0; seed < rounds(10, 30); seed += 1) {
         const { violations, summary } = checkHistory(simulated(seed, trade, 0), { gaps: true })
         expect(violations, `seed ${seed}`).toEqual([])
         expect(summary.holds).toBeGreaterThan(20)
@@ -30,7 +31,7 @@ describe('a right history', () => {
     })
 
     test(`is passed although clients crash and freeze: ${trade}`, () => {
-      for (let seed = 0; seed < 30; seed += 1) {
+      for (let seed = 0; seed < rounds(10, 30); seed += 1) {
         const { violations } = checkHistory(simulated(seed, trade, 0.03, 8, 3000), { gaps: true })
         expect(violations, `seed ${seed}`).toEqual([])
       }
@@ -82,7 +83,7 @@ describe('a planted fault is found', () => {
     const { trade, kind } = planting
     test(title, () => {
       let planted = 0
-      for (let seed = 0; seed < 60; seed += 1) {
+      for (let seed = 0; seed < rounds(20, 60); seed += 1) {
         const events = planting.plant(simulated(seed, trade, 0), seededRandom(seed))
         if (events === undefined) continue
         planted += 1
@@ -92,7 +93,7 @@ describe('a planted fault is found', () => {
           `seed ${seed}`,
         ).toContain(kind)
       }
-      expect(planted).toBeGreaterThan(30)
+      expect(planted).toBeGreaterThan(rounds(10, 30))
     })
   }
 })
@@ -100,7 +101,7 @@ describe('a planted fault is found', () => {
 describe('the checker and brute force', () => {
   test('find the same in small random histories', () => {
     const tally = new Map<string, number>()
-    for (let seed = 0; seed < 8000; seed += 1) {
+    for (let seed = 0; seed < rounds(3000, 8000); seed += 1) {
       const events = scribble(seededRandom(seed))
       const expected = bruteForce(events)
       const found = new Set(checkHistory(events).violations.map(({ kind }) => kind))
@@ -113,7 +114,7 @@ describe('the checker and brute force', () => {
       for (const kind of expected.size === 0 ? ['none'] : expected) tally.set(kind, (tally.get(kind) ?? 0) + 1)
     }
     for (const kind of ['none', 'overlap', 'fence-repeated', 'fence-order', 'unfair']) {
-      expect(tally.get(kind), kind).toBeGreaterThan(100)
+      expect(tally.get(kind), kind).toBeGreaterThan(rounds(30, 100))
     }
   })
 })

@@ -3,6 +3,7 @@ import { systemEnvironment, type Environment } from '../../src/core/time/environ
 import { memory, type MemoryClock } from '../../src/drivers/memory/driver.ts'
 import { quorum } from '../../src/drivers/quorum/driver.ts'
 import { conformance, modelTest, type Bench, type Harness } from '../../src/testing/index.ts'
+import { rounds } from '../support/extent.ts'
 
 let stores = 0
 
@@ -55,5 +56,5 @@ conformance('a quorum of three', harnessOf(3))
 conformance('a quorum of five', harnessOf(5))
 conformance('a quorum of three, one of them dead', harnessOf(3, { dead: 1 }))
 conformance('a quorum of three whose fences are far apart', harnessOf(3, { fenceGap: 1000 }))
-modelTest('a quorum of three', harnessOf(3), { runs: 300 })
+modelTest('a quorum of three', harnessOf(3), { runs: rounds(120, 300) })
 modelTest('a quorum of five, two of them dead', harnessOf(5, { dead: 2 }), { runs: 100 })

@@ -3,6 +3,7 @@ import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 import { conformance, modelTest, type Bench, type Harness } from '../../src/testing/index.ts'
 import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
+import { rounds } from '../support/extent.ts'
 
 /** `fewHoldersMax`: up to how many holders are read as a list. */
 const harnessOf = (fewHoldersMax?: number): Harness => ({
@@ -40,5 +41,5 @@ const harnessOf = (fewHoldersMax?: number): Harness => ({
 })
 
 conformance('sqlite', harnessOf())
-modelTest('sqlite', harnessOf(), { runs: 300 })
-modelTest('sqlite that searches among its holders', harnessOf(1), { runs: 300 })
+modelTest('sqlite', harnessOf(), { runs: rounds(150, 300) })
+modelTest('sqlite that searches among its holders', harnessOf(1), { runs: rounds(150, 300) })

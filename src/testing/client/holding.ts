@@ -6,6 +6,8 @@ import type { ClientFact } from './fact.ts'
 
 /** Long enough for a machine that is busy with other tests too, and may stand still for a second. */
 const ttl = 3000
+/** For a lease that must not be lost, though many clients may share one process and a machine with others. */
+const keptTtl = 8000
 
 /** A holder stops trusting its lease before the store gives it away, and not earlier than it must. */
 export function holding(fact: ClientFact): void {
@@ -40,22 +42,22 @@ export function holding(fact: ClientFact): void {
   })
 
   fact('a failed renewal is tried again while there is time, and ends nothing', async (group) => {
-    const { locks, driver, emitted } = await group.member({ ttl })
+    const { locks, driver, emitted } = await group.member({ ttl: keptTtl })
     const lease = await locks.acquire('lock')
     driver.plan = { reject: 1 }
     await group.until(() => emitted.includes('renewal-failed'))
     expect(emitted).not.toContain('renewed')
     driver.plan = {}
     await group.until(() => emitted.includes('renewed'))
-    await pause(ttl)
+    await pause(keptTtl)
     expect(lease.held).toBe(true)
     expect(emitted).not.toContain('lost')
   })
 
-  fact('a lease is kept for many times its ttl', async (group) => {
-    const { locks, emitted } = await group.member({ ttl })
+  fact('a lease is kept past its ttl, again and again', async (group) => {
+    const { locks, emitted } = await group.member({ ttl: keptTtl })
     const lease = await locks.acquire('lock')
-    await pause(3 * ttl)
+    await pause(2.5 * keptTtl)
     expect(lease.held).toBe(true)
     expect(emitted.filter((name) => name === 'renewed').length).toBeGreaterThanOrEqual(4)
     expect(emitted).not.toContain('lost')

@@ -9,15 +9,20 @@ export function semaphores(fact: PrimitiveFact): void {
     'permits are leases of their own, and never too many, also when one expires',
     ['limit', 'queue'],
     async (group) => {
-      const [dying, living] = [await group.member({ ttl: 600 }), await group.member({ ttl: 5000 })]
+      const [dying, living] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 15_000 })]
       const [silent, kept] = [
         await dying.locks.semaphore('s', 2).acquire(),
         await living.locks.semaphore('s', 2).acquire(),
       ]
       dying.driver.plan = { reject: 1 }
-      const waiting = living.locks.semaphore('s', 2).acquire()
+      let granted = false
+      const waiting = living.locks
+        .semaphore('s', 2)
+        .acquire()
+        .finally(() => (granted = true))
       let most = 0
-      for (let round = 0; round < 30; round += 1) {
+      // And some more looks at what is held once the third has its permit.
+      for (let looksAfter = 0; looksAfter < 10; looksAfter += granted ? 1 : 0) {
         const held = (await group.claims()).filter(({ state }) => state === 'held').length
         most = Math.max(most, held)
         await pause(50)
