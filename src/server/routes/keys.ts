@@ -8,7 +8,7 @@ import { readableRunner } from '../auth/readable-names.ts'
 import { checkListing } from '../auth/rights.ts'
 import { anyText, optional, string, integer } from '../../core/wire/schema.ts'
 import { readQuery } from '../contract/query.ts'
-import type { StoreAccess } from '../store/store-facade.ts'
+import type { AuthorizedStore } from '../store/authorized-store.ts'
 
 /** Some stores have no NUL character, and would fail: it is refused in any text. */
 const query = {
@@ -25,7 +25,7 @@ export const bytesPerRequest = 8192
 
 /** `GET /v1/keys`: what `list` of a driver is in a process, but for the ids. */
 export function keysRoute(
-  store: Pick<StoreAccess, 'list'>,
+  store: Pick<AuthorizedStore, 'listFor'>,
   { listBytesMax }: Pick<ServerLimits, 'listBytesMax'>,
 ): Route {
   return {
@@ -73,7 +73,7 @@ function decoded(known: string): string {
  * long is read again: with fewer keys, and when it has one key, with fewer of its claims.
  */
 async function boundedPage(
-  store: Pick<StoreAccess, 'list'>,
+  store: Pick<AuthorizedStore, 'listFor'>,
   asked: ListQuery,
   call: Call,
   bytesMax: number,
@@ -81,7 +81,7 @@ async function boundedPage(
   let narrowed = asked
   for (;;) {
     await call.turn()
-    const page = readablePage(await store.list(narrowed), asked.known, call.principal)
+    const page = readablePage(await store.listFor(call, narrowed), asked.known, call.principal)
     const answer = json(page)
     const length = Buffer.byteLength(answer.body as string)
     // A long page costs as much as many requests.
