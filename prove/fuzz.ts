@@ -147,7 +147,9 @@ function note(kind: 'raw' | 'call', { answer, input, tookMs }: Sent): void {
   if (status < '500' || status === 'closed') {
     if (!/"reason":"(?:store|server)"/.test(answer)) return
   }
-  faults.push(`${answer.slice(0, 300)}\n  to ${JSON.stringify(input).slice(0, 1000)}`)
+  const fault = `${answer.slice(0, 500)}\n  to ${JSON.stringify(input).slice(0, 1000)}`
+  faults.push(fault)
+  if (faults.length <= 10) console.log(fault)
 }
 
 function ownRssMb(): number {
@@ -167,7 +169,14 @@ const tokens = (['hostile', 'victim'] as const).map((name) => {
   return { name, token: tokenOf(name), namespaces: [name], rights: ['lock', 'read'] as const }
 })
 // This process is the only proxy that is trusted, so that the headers of proxies are read, too.
-const server = await InProcessServer.start({ store: 'memory:', port: 0, tokens, limits, trustedProxies: ['127.0.0.1'] })
+const server = await InProcessServer.start({
+  store: 'memory:',
+  port: 0,
+  tokens,
+  limits,
+  trustedProxies: ['127.0.0.1'],
+  logger: console,
+})
 await play(Number(inputs) - Number(onSockets), Number(seed), {
   connect: server.connect,
   silence: () => silentFor(silentTurns),
@@ -199,7 +208,6 @@ try {
   const { isRunning, rssPeakMb } = serving
   if (!isRunning) console.log(`The server ended: ${serving.log.slice(-3000)}`)
   await serving.stop()
-  for (const fault of faults.slice(0, 10)) console.log(fault)
   report({
     name: 'fuzz',
     figures: {

@@ -8,6 +8,7 @@ import { readableRunner } from '../auth/readable-names.ts'
 import { checkListing } from '../auth/rights.ts'
 import { anyText, optional, string, integer } from '../../core/wire/schema.ts'
 import { readQuery } from '../contract/query.ts'
+import { bytesPerRequest } from '../auth/rate-limits.ts'
 import type { AuthorizedStore } from '../store/authorized-store.ts'
 
 /** Some stores have no NUL character, and would fail: it is refused in any text. */
@@ -19,9 +20,6 @@ const query = {
   limit: optional(integer({ least: 1, most: 1000 })),
   claims: optional(integer({ least: 1, most: 1000 })),
 }
-
-/** So many bytes of a page count as one request more, for the rate limit of a token. */
-export const bytesPerRequest = 8192
 
 /** `GET /v1/keys`: what `list` of a driver is in a process, but for the ids. */
 export function keysRoute(
