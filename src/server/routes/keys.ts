@@ -4,7 +4,7 @@ import { json, type Answer, type Call, type Principal, type Route } from '../con
 import { invalid } from '../contract/http-error.ts'
 import { requestBounds } from '../../core/contract/bounds.ts'
 import type { ServerLimits } from '../contract/limits.ts'
-import { readableRunner } from '../auth/readable-names.ts'
+import { readableRunner, runnerOfItsToken } from '../auth/readable-names.ts'
 import { checkListing } from '../auth/rights.ts'
 import { anyText, optional, string, integer } from '../../core/wire/schema.ts'
 import { readQuery } from '../contract/query.ts'
@@ -105,7 +105,7 @@ function readablePage(page: KeyPage, known: string | undefined, principal: Princ
       claims: claims.map((claim) => ({
         ...claim,
         id: claim.id === known ? claim.id : '',
-        runner: readableRunner(claim.runner, listed.key, principal),
+        runner: readableRunner(runnerOfItsToken(claim.runner, principal), listed.key, principal),
       })),
     })),
   }
