@@ -18,7 +18,7 @@ async function locksOf(url: string, name: string): Promise<Locks> {
 }
 
 /** What became of an acquisition: its code, or that it was granted, and then released. */
-function outcomeOf(locks: Locks, name: string, owner: string, wait: string): Promise<string> {
+function outcomeOf(locks: Locks, name: string, owner: string, wait: '4s' | '8s'): Promise<string> {
   return locks.acquire(name, { owner, wait }).then(
     (lease) => lease.release().then(() => 'granted'),
     (error: { readonly code: string }) => error.code,
