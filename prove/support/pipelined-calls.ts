@@ -1,4 +1,4 @@
-import { connect as connectSocket, type Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import type { FuzzedCall } from './fuzzed-inputs.ts'
 
 /** What became of one call. */
@@ -14,12 +14,13 @@ const answerShown = 5000
 
 /** Sends calls in rows, each row on one connection before any answer of it has come, and reads the answers in their order. */
 export class PipelinedCalls {
-  readonly #port: number
+  readonly #connect: () => Duplex
   readonly #token: string
   readonly #giveUpMs: number
 
-  constructor(url: string, token: string, giveUpMs: number) {
-    this.#port = Number(new URL(url).port)
+  /** `connect` gives a connection whose errors are handled. */
+  constructor(connect: () => Duplex, token: string, giveUpMs: number) {
+    this.#connect = connect
     this.#token = token
     this.#giveUpMs = giveUpMs
   }
@@ -40,7 +41,7 @@ export class PipelinedCalls {
 
   #connection(calls: readonly FuzzedCall[]): Promise<readonly Outcome[]> {
     return new Promise((resolve) => {
-      const socket = this.#connected()
+      const socket = this.#connect()
       const sentAt = performance.now()
       const outcomes: Outcome[] = []
       let received: Buffer = Buffer.alloc(0)
@@ -49,7 +50,7 @@ export class PipelinedCalls {
         if (call !== undefined) outcomes.push({ call, answer: '', tookMs: performance.now() - sentAt })
         socket.destroy()
       }, this.#giveUpMs)
-      socket.on('data', (piece) => {
+      socket.on('data', (piece: Buffer) => {
         received = received.length === 0 ? piece : Buffer.concat([received, piece])
         for (let answer = wholeAnswer(received); answer !== undefined; answer = wholeAnswer(received)) {
           received = received.subarray(answer.length)
@@ -65,13 +66,6 @@ export class PipelinedCalls {
       })
       socket.write(calls.map((call) => this.#textOf(call)).join(''))
     })
-  }
-
-  #connected(): Socket {
-    const socket = connectSocket(this.#port, '127.0.0.1')
-    socket.setNoDelay(true)
-    socket.on('error', () => {})
-    return socket
   }
 
   #textOf({ method, path, body }: FuzzedCall): string {

@@ -1,6 +1,6 @@
 import { connect as connectSocket } from 'node:net'
 import { text as textOf } from 'node:stream/consumers'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Request } from '../../src/core/contract/driver.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
 import { TrustedProxies } from '../../src/server/http/caller-address.ts'
@@ -61,6 +61,21 @@ describe('a token that sends more than it may', () => {
     })
     advance(2100)
     expect(await get(`${url}/v1/store`, tokenOf('one'))).toMatchObject({ status: 200 })
+  })
+
+  test('pays for a body while it arrives, whether it ends or not', async () => {
+    const { url } = await start({ perToken: { perSecond: 1, burst: 10 } })
+    const socket = connectSocket(Number(new URL(url).port), '127.0.0.1')
+    onTestFinished(() => void socket.destroy())
+    socket.write(
+      `POST /v1/requests HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer ${tokenOf('one')}\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n${' '.repeat(200_000)}`,
+    )
+    const statusOf = async (name: string) => (await get(`${url}/v1/store`, tokenOf(name))).status
+    await expect.poll(() => statusOf('one')).toBe(429)
+    // Of ten calls and the polls before, none would have been too many: the body has.
+    const refused = await get(`${url}/v1/store`, tokenOf('one'))
+    expect(Number(refused.headers.get('retry-after'))).toBeGreaterThanOrEqual(10)
+    expect(await statusOf('two')).toBe(200)
   })
 
   test('may have a rate of its own', async () => {

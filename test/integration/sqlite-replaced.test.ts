@@ -248,3 +248,32 @@ test.skipIf(process.getuid?.() !== 0)(
     expect(await claim(followed, claimOf('a'))).toMatchObject({ state: 'held' })
   },
 )
+
+describe.skipIf(process.getuid?.() !== 0)('a log that another user made beside the file', () => {
+  test.each(['-wal', '-shm', '-journal'])('is not used: %s', async (end) => {
+    const shared = file(`planted${end}`)
+    mkdirSync(shared, { recursive: true })
+    chmodSync(shared, 0o1777)
+    const locks = path.join(shared, 'locks.sqlite')
+    writeFileSync(`${locks}${end}`, '')
+    chmodSync(`${locks}${end}`, 0o666)
+    chownSync(`${locks}${end}`, 65_534, 65_534)
+    const refused = sqlite({ file: locks })
+    await expect(refused.open()).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      reason: 'foreign',
+      message: expect.stringContaining('was made by another user'),
+    })
+    await refused.close()
+    expect(statSync(`${locks}${end}`).size).toBe(0)
+  })
+
+  test('is used if the owner of the file lets others write to it', async () => {
+    const first = await driver({ file: file('of-a-group') })
+    expect(await claim(first, claimOf('a'))).toMatchObject({ state: 'held' })
+    chmodSync(file('of-a-group'), 0o666)
+    chownSync(`${file('of-a-group')}-wal`, 65_534, 65_534)
+    const followed = await driver({ file: file('of-a-group') })
+    expect(await claim(followed, claimOf('b'))).toMatchObject({ state: 'held' })
+  })
+})

@@ -56,7 +56,9 @@ export class AbusedServer {
 
   private constructor(heapMb: number, options: readonly string[]) {
     const tokens = ['hostile', 'victim'].map((name) => {
-      return { name, token: tokenOf(name), namespaces: [name], rights: ['lock', 'read'] }
+      // The victim has a rate of its own, so that its own pace is never what refuses it.
+      const rate = name === 'victim' && { rate: { perSecond: 5000, burst: 10_000 } }
+      return { name, token: tokenOf(name), namespaces: [name], rights: ['lock', 'read'], ...rate }
     })
     const file = path.join(this.#folder, 'tokens.json')
     writeFileSync(file, JSON.stringify(tokens), { mode: 0o600 })

@@ -1,5 +1,15 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, chownSync, existsSync, lchownSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  lchownSync,
+  linkSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:http'
 import path from 'node:path'
 import { beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
@@ -187,6 +197,14 @@ describe('a proof of somebody else', () => {
     const own = inFolder('own')
     symlinkSync(proof, own)
     expect(await leasehold('release', '--proof', own)).toBe(0)
+  })
+
+  test('is not used by a second name, which anybody may have made', async () => {
+    const { proof, leasehold, shown, isHeld } = await acquired()
+    linkSync(proof, inFolder('second'))
+    for (const command of ['renew', 'release']) expect(await leasehold(command, '--proof', inFolder('second'))).toBe(64)
+    expect(shown.errors).toContain('has a second name')
+    expect(await isHeld()).toBe(true)
   })
 
   test.skipIf(process.getuid?.() !== 0)('of another user is not used by way of a link of our own either', async () => {

@@ -277,12 +277,12 @@ const key = 'default/named:x'
 
 async function claim(driver: LockDriver, id: string, changes: Partial<Claim> = {}): Promise<ClaimStatus> {
   const statuses = await driver.send([{ op: 'claim', claim: { ...plainClaim, id, ...changes } }])
-  return statuses[0] as ClaimStatus
+  return statuses[0]
 }
 
 async function renew(driver: LockDriver, id: string, ttlMs = 1000): Promise<ClaimStatus> {
   const statuses = await driver.send([{ op: 'renew', key, id, ttlMs }])
-  return statuses[0] as ClaimStatus
+  return statuses[0]
 }
 
 async function release(driver: LockDriver, id: string): Promise<void> {

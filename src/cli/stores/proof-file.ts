@@ -101,6 +101,12 @@ function readOwn(file: string): string {
     if (isMadeByStranger(file)) {
       throw new UsageError(`${quoted(file)} is a link of another user, who could name any proof by it. It is not used.`)
     }
+    // So would another name of it, which its maker cannot be told by.
+    if (stats.nlink > 1) {
+      throw new UsageError(
+        `${quoted(file)} has a second name (a hard link), by which others could name any proof of yours. It is not used.`,
+      )
+    }
     if (user !== undefined && (stats.mode & 0o022) !== 0) {
       throw new UsageError(
         `Others can write to ${quoted(file)}. If it is what acquire wrote: chmod 600 ${quoted(file)}`,

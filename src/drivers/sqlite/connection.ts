@@ -18,6 +18,7 @@ import {
   noDatabase,
   otherProgram,
   refuseAliases,
+  refusePlantedLogs,
   refuseNetworkFileSystem,
   refuseOtherFormats,
   refuseStrangeInboxes,
@@ -60,6 +61,7 @@ export function openConnection(
   createStoreFile(file)
   if (checkFileSystem) refuseNetworkFileSystem(file, environment.fileSystemType(file))
   refuseAliases(file)
+  refusePlantedLogs(file)
   refuseStrangeInboxes(file)
   const identity = identify(file)
   // Before SQLite makes new ones: while a process uses the file, its log and index are missing only if they were deleted.

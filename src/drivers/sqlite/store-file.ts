@@ -76,6 +76,30 @@ export function refusePlantedLink(file: string): void {
   )
 }
 
+/** What SQLite keeps beside a file: it reads what it finds there, and writes to it. */
+const sideFiles = ['-wal', '-shm', '-journal']
+
+/**
+ * Throws UNAVAILABLE with reason `foreign` if somebody who may not write to the lock file has made a log for it. SQLite would take what is in
+ * there for content of the file, and write the ids of claims to it, which are secrets.
+ */
+export function refusePlantedLogs(file: string): void {
+  const user = process.geteuid?.()
+  const owner = statSync(file, { throwIfNoEntry: false })
+  // Who may write to the file may make its logs.
+  if (user === undefined || owner === undefined || (owner.mode & 0o022) !== 0) return
+  for (const end of sideFiles) {
+    const made = lstatSync(`${file}${end}`, { throwIfNoEntry: false })
+    if (made === undefined || [user, 0, owner.uid].includes(made.uid)) continue
+    throw new LeaseholdError(
+      'UNAVAILABLE',
+      `${file}${end} was made by another user, who may not write to ${file}. Delete it, or choose a lock file in a directory to which ` +
+        'only you can write.',
+      { reason: 'foreign' },
+    )
+  }
+}
+
 /** What {@link createStoreFile} puts behind the name of a file, and random letters behind that. */
 const draftMark = '.new-'
 

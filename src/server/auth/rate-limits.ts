@@ -25,6 +25,9 @@ export interface RateLimitOptions {
 
 const rateFields: Readonly<Record<keyof RateOptions, true>> = { perSecond: true, burst: true }
 
+/** So many bytes of a body, or of a listing, cost as much as a request: one that claims has some 400. @internal */
+export const bytesPerRequest = 8192
+
 /** Checks a rate from outside. @internal */
 export function checkRate(given: unknown, subject: string): RateOptions {
   const { perSecond, burst } = checkFields(given, rateFields, subject)

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { ClaimStatus, Runner } from '../../core/contract/driver.ts'
 import { storeKey } from '../../core/contract/scope.ts'
 import type { Principal } from '../contract/call.ts'
@@ -14,6 +15,18 @@ export function readableRunner(runner: Runner, key: string, principal: Principal
   const readable = holds.filter((name) => principal.may('read', storeKey(namespace, name)))
   if (readable.length === holds.length) return runner
   return readable.length === 0 ? rest : { ...rest, holds: readable }
+}
+
+/**
+ * A runner as deadlock detection of this token's clients may see it. An owner is known by its client and its name, and a claim may say any: a claim
+ * by another token must not pass for one of an owner that this token has, or that a third one has. Each token's clients are thus apart. `via`
+ * is written by servers. @internal
+ */
+export function runnerOfItsToken(runner: Runner, principal: Principal): Runner {
+  const via = runner.metadata?.['via']
+  if (typeof via !== 'string' || via === principal.name) return runner
+  const named = JSON.stringify([via, runner.client])
+  return { ...runner, client: createHash('sha256').update(named).digest('base64url').slice(0, 22) }
 }
 
 /** A runner for tokens that may not read who holds. */

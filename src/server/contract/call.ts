@@ -25,6 +25,8 @@ export interface Caller {
   readonly principal: Principal
   /** The address of the caller, or of the last proxy that is not trusted. */
   readonly address: string
+  /** Aborts when the caller has gone, and when its token is revoked or expires. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** One HTTP request, read and allowed. */
@@ -35,7 +37,6 @@ export interface Call extends Caller {
   readonly parameters: Readonly<Record<string, string>>
   /** What the call came with: JSON, read and no more. Undefined: nothing. */
   readonly body: unknown
-  /** Aborts when the caller has gone, and when its token is revoked or expires. */
   readonly signal: AbortSignal
   /** Counts this many requests more against the token's rate limit: a call counts as one. */
   charge(requests: number): void

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { Authenticator } from '../auth/authenticator.ts'
 import { type AllowedOrigins, checkHost } from '../auth/origins.ts'
-import type { RateLimits } from '../auth/rate-limits.ts'
+import { bytesPerRequest, type RateLimits } from '../auth/rate-limits.ts'
 import type { Answer, Caller, Route } from '../contract/call.ts'
 import type { ServerLimits } from '../contract/limits.ts'
 import { forbidden, invalid, HttpError } from '../contract/http-error.ts'
@@ -116,7 +116,16 @@ export async function carryOut(
   { limits, rates }: Pick<AccessPolicy, 'limits' | 'rates'>,
   { over, received, admit, turn }: CarryOutOptions,
 ): Promise<Answer> {
-  const bytes = hasBody(route, request) ? await readBody(request, limits, received) : undefined
+  // A body costs, whether it ever ends or not: a token pays for it while it arrives.
+  let paidBytes = 0
+  const arrived = (length: number): void => {
+    received(length)
+    const parts = Math.floor((length - paidBytes) / bytesPerRequest)
+    if (parts === 0) return
+    paidBytes += parts * bytesPerRequest
+    rates.chargeToken(principal.name, parts)
+  }
+  const bytes = hasBody(route, request) ? await readBody(request, limits, arrived) : undefined
   await admit(bytes?.length ?? 0)
   const body = bytes && parsed(bytes, limits)
   const charge = (requests: number): void => rates.chargeToken(principal.name, requests)

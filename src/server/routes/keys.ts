@@ -4,11 +4,12 @@ import { json, type Answer, type Call, type Principal, type Route } from '../con
 import { invalid } from '../contract/http-error.ts'
 import { requestBounds } from '../../core/contract/bounds.ts'
 import type { ServerLimits } from '../contract/limits.ts'
-import { readableRunner } from '../auth/readable-names.ts'
+import { readableRunner, runnerOfItsToken } from '../auth/readable-names.ts'
 import { checkListing } from '../auth/rights.ts'
 import { anyText, optional, string, integer } from '../../core/wire/schema.ts'
 import { readQuery } from '../contract/query.ts'
-import type { StoreAccess } from '../store/store-facade.ts'
+import { bytesPerRequest } from '../auth/rate-limits.ts'
+import type { AuthorizedStore } from '../store/authorized-store.ts'
 
 /** Some stores have no NUL character, and would fail: it is refused in any text. */
 const query = {
@@ -20,12 +21,9 @@ const query = {
   claims: optional(integer({ least: 1, most: 1000 })),
 }
 
-/** So many bytes of a page count as one request more, for the rate limit of a token. */
-export const bytesPerRequest = 8192
-
 /** `GET /v1/keys`: what `list` of a driver is in a process, but for the ids. */
 export function keysRoute(
-  store: Pick<StoreAccess, 'list'>,
+  store: Pick<AuthorizedStore, 'listFor'>,
   { listBytesMax }: Pick<ServerLimits, 'listBytesMax'>,
 ): Route {
   return {
@@ -73,7 +71,7 @@ function decoded(known: string): string {
  * long is read again: with fewer keys, and when it has one key, with fewer of its claims.
  */
 async function boundedPage(
-  store: Pick<StoreAccess, 'list'>,
+  store: Pick<AuthorizedStore, 'listFor'>,
   asked: ListQuery,
   call: Call,
   bytesMax: number,
@@ -81,7 +79,7 @@ async function boundedPage(
   let narrowed = asked
   for (;;) {
     await call.turn()
-    const page = readablePage(await store.list(narrowed), asked.known, call.principal)
+    const page = readablePage(await store.listFor(call, narrowed), asked.known, call.principal)
     const answer = json(page)
     const length = Buffer.byteLength(answer.body as string)
     // A long page costs as much as many requests.
@@ -107,7 +105,7 @@ function readablePage(page: KeyPage, known: string | undefined, principal: Princ
       claims: claims.map((claim) => ({
         ...claim,
         id: claim.id === known ? claim.id : '',
-        runner: readableRunner(claim.runner, listed.key, principal),
+        runner: readableRunner(runnerOfItsToken(claim.runner, principal), listed.key, principal),
       })),
     })),
   }

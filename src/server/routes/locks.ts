@@ -24,7 +24,7 @@ import {
   type LeaseDocument,
   type ReleaseDocument,
 } from './lease-documents.ts'
-import { bytesPerRequest } from './keys.ts'
+import { bytesPerRequest } from '../auth/rate-limits.ts'
 import { leaseExample, lockExample, problemExample } from './lock-examples.ts'
 
 /** What the routes need. */

@@ -7,6 +7,7 @@ import type { Caller, Principal } from '../contract/call.ts'
 import { HttpError, notAllowed } from '../contract/http-error.ts'
 import type { ClaimQuotas } from './claim-quotas.ts'
 import { unsupportedIn } from './store-description.ts'
+import { StoreTurns, type StoreWork } from './store-turns.ts'
 import type { SeenEviction, SendForOptions, StoreAccess, StoreFacade } from './store-facade.ts'
 
 /** What it works with. @internal */
@@ -41,6 +42,7 @@ export class AuthorizedStore implements StoreAccess {
 
   /** How many calls of each token wait for the clock. */
   readonly #clockWaits = new Map<string, number>()
+  readonly #turns = new StoreTurns()
 
   get name(): string {
     return this.#store.name
@@ -52,6 +54,11 @@ export class AuthorizedStore implements StoreAccess {
 
   list(query: ListQuery): Promise<KeyPage> {
     return this.#store.list(query)
+  }
+
+  /** A page for a caller, who has a few of them read at once. */
+  listFor(caller: Caller, query: ListQuery): Promise<KeyPage> {
+    return this.#inTurn(caller, { work: 'pages', size: 1 }, () => this.#store.list(query))
   }
 
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
@@ -88,11 +95,47 @@ export class AuthorizedStore implements StoreAccess {
       requests.filter((_, index) => unallowed[index] === undefined && unsupported[index] === undefined),
       principal,
     )
+    const work = requests.some(({ op }) => op === 'claim') ? 'claims' : 'others'
+    return this.#inTurn(caller, { work, size: requests.length }, () =>
+      this.#carryOut(caller, requests, {
+        lacks: requests.map((_, index) => unallowed[index] ?? unsupported[index]),
+        session,
+        evictionsAreShown,
+      }),
+    )
+  }
+
+  /** Carries out work with the store when it is its token's turn, unless the caller has gone or may do it no more by then. */
+  async #inTurn<Result>(
+    caller: Caller,
+    { work, size }: { readonly work: StoreWork; readonly size: number },
+    carryOut: () => Promise<Result>,
+  ): Promise<Result> {
+    // Without tokens all callers are one.
+    if (!this.#marksClaims) return carryOut()
+    const { name } = caller.principal
+    const turn = this.#turns.enter(name, work, size)
+    try {
+      if (turn !== undefined) {
+        await turn
+        caller.signal?.throwIfAborted()
+      }
+      return await carryOut()
+    } finally {
+      this.#turns.leave(name, work, size)
+    }
+  }
+
+  /** Carries out what nothing is lacking for, and answers the rest with what it lacks. */
+  async #carryOut(
+    caller: Caller,
+    requests: readonly Request[],
+    { lacks: lacking, session, evictionsAreShown }: CarryOutOptions,
+  ): Promise<readonly ClaimStatus[]> {
+    const { principal } = caller
     // Nothing is counted before all that can be refused for its own sake has been, and what is counted is sent in the same turn.
     const token = this.#marksClaims ? principal.name : undefined
-    const lacks = requests.map(
-      (request, index) => unallowed[index] ?? unsupported[index] ?? this.#excess(caller, request, token),
-    )
+    const lacks = requests.map((request, index) => lacking[index] ?? this.#excess(caller, request, token))
     if (lacks[0] !== undefined && !lacks.includes(undefined)) throw refusalFor(lacks[0])
     const isWhole = lacks.every((lack) => lack === undefined)
     const allowed = isWhole ? requests : requests.filter((_, index) => lacks[index] === undefined)
@@ -148,6 +191,11 @@ export class AuthorizedStore implements StoreAccess {
       await new Promise<void>((resolve) => void this.#environment.timer(delayMs, resolve))
     }
   }
+}
+
+interface CarryOutOptions extends SendForOptions {
+  /** What each request lacks in rights or in the store. */
+  readonly lacks: readonly (LeaseholdError | undefined)[]
 }
 
 const waitsMax = 3
