@@ -276,13 +276,13 @@ function setting(): {
 const key = 'default/named:x'
 
 async function claim(driver: LockDriver, id: string, changes: Partial<Claim> = {}): Promise<ClaimStatus> {
-  const statuses = await driver.send([{ op: 'claim', claim: { ...plainClaim, id, ...changes } }])
-  return statuses[0]
+  const [status] = await driver.send([{ op: 'claim', claim: { ...plainClaim, id, ...changes } }])
+  return status as NonNullable<typeof status>
 }
 
 async function renew(driver: LockDriver, id: string, ttlMs = 1000): Promise<ClaimStatus> {
-  const statuses = await driver.send([{ op: 'renew', key, id, ttlMs }])
-  return statuses[0]
+  const [status] = await driver.send([{ op: 'renew', key, id, ttlMs }])
+  return status as NonNullable<typeof status>
 }
 
 async function release(driver: LockDriver, id: string): Promise<void> {

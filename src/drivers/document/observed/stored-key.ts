@@ -85,7 +85,7 @@ export interface Written {
 }
 
 /** The time of a write, and its name. */
-export interface Writer extends Pick<Observer, 'now' | 'isExact'> {
+export interface WriteStamp extends Pick<Observer, 'now' | 'isExact'> {
   readonly nonce: string
   readonly wall: number
 }
@@ -97,7 +97,7 @@ export interface Writer extends Pick<Observer, 'now' | 'isExact'> {
 export function withoutEnds(
   decided: KeyDocument,
   read: { readonly stored: ObservedDocument | undefined; readonly shown: KeyDocument | undefined },
-  { nonce, now, wall, isExact }: Writer,
+  { nonce, now, wall, isExact }: WriteStamp,
 ): Written {
   const stored = new Map((read.stored?.claims ?? []).map((lease) => [lease.claim.id, lease]))
   const shown = new Map((read.shown?.claims ?? []).map((record) => [record.claim.id, record]))
