@@ -123,14 +123,13 @@ class IssuesDriver implements GithubDriver {
     if (pollMinMs > pollMaxMs) throw invalid(`poll.min is ${pollMinMs} ms, more than poll.max, ${pollMaxMs} ms.`)
     if (4 * this.#settleMs > ttlMaxMs) throw invalid(`settle is ${this.#settleMs} ms. Use ${ttlMaxMs / 4} ms at most.`)
     this.supports = {
-      shared: false,
+      shared: true,
       limit: false,
       range: false,
       queue: true,
       push: false,
-      // The fence is the place in the queue: a claim granted out of turn would have a higher fence than those granted after it.
-      priority: false,
-      convert: false,
+      priority: true,
+      convert: true,
       evict: ['stale', 'all'],
       grace: false,
       maxHold: false,
