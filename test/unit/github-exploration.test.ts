@@ -29,6 +29,24 @@ describe('workers at GitHub, whose reads are stale and whose lines and machines 
   )
 })
 
+test.each([
+  ['rush', 8, 60],
+  ['storm', 6, 30],
+  ['siege', 4, 10],
+] as const)(
+  'readers, writers, upgrades, downgrades and priorities hold only what may be held together: %s',
+  minutes,
+  async (kind, tours, least) => {
+    let holds = 0
+    for (let seed = 1; seed <= tours; seed += 1) {
+      const { violations, summary } = await tour({ seed, clients: 4, kind, mixed: true, github })
+      holds += summary.holds
+      expect(violations).toEqual([])
+    }
+    expect(holds, 'tours without holds show nothing').toBeGreaterThan(least)
+  },
+)
+
 type Real = typeof verdicts
 type Mutant = Omit<TourOptions, 'seed' | 'clients' | 'github'> & { readonly replace?: (real: Real) => Partial<Real> }
 

@@ -20,7 +20,9 @@ export function listedClaims(thread: Thread): ListedClaim[] {
 
 /** When the head of the queue was granted: by its comment, else when the last claim before it ended. */
 export function heldSince({ claims }: Thread, head: ThreadClaim): number {
-  const ends = claims.flatMap(({ place, comment, end }) => (fenceOf({ place, comment }) < fenceOf(head) && end !== undefined ? [end.at] : []))
+  const ends = claims.flatMap(({ place, comment, end }) =>
+    fenceOf({ place, comment }) < fenceOf(head) && end !== undefined ? [end.at] : [],
+  )
   return head.record?.heldSince ?? ends.reduce((last, end) => Math.max(last, end), head.createdAt)
 }
 

@@ -45,6 +45,8 @@ export interface ThreadClaim {
   readonly createdAt: number
   readonly updatedAt: number
   readonly end: ClaimEnd | undefined
+  /** Set if a forced claim has taken its place before it was known to hold: the claim waits on, and takes another. */
+  readonly displaced: ClaimEnd | undefined
 }
 
 /** The queue of one key. */
@@ -88,13 +90,25 @@ export function readThread(
     if (turn?.key === key) turns.push({ ...turn, comment: comment.id, author: comment.author })
     for (const [ended, end] of endsIn(comment, key)) if (!takeovers.has(ended)) takeovers.set(ended, end)
   }
-  const placed = claims.map((claim) => ({ ...claim, place: placeIn(claim, turns), end: undefined }))
+  const placed = claims.map((claim) => {
+    const displaced = displacement(claim, takeovers.get(claim.comment))
+    return { ...claim, place: placeIn(claim, turns, displaced?.comment ?? 0), end: undefined, displaced }
+  })
   const held = placed.filter(({ record }) => record?.heldSince !== undefined)
   const ended = placed.map(({ result, ...claim }) => ({
     ...claim,
     end: endOf({ ...claim, result }, takeovers, held),
   }))
   return { claims: ended, duplicates }
+}
+
+/** A forced takeover ends holders. A waiter loses its place by it, if its owner knows what that means. */
+function displacement(
+  { yields }: Place,
+  takeover: ClaimEnd | undefined,
+): Extract<ClaimEnd, { how: 'taken over' }> | undefined {
+  if (!yields || takeover?.how !== 'taken over' || takeover.cause !== 'forced' || takeover.held) return undefined
+  return { ...takeover, held: true }
 }
 
 /** A turn of a claim. Only the claim's own author can write one. */
@@ -109,9 +123,9 @@ interface Turn {
  * The first place of a claim that it has not given up. The first: if a turn was sent twice because its reply was lost, the later one
  * must not move a claim that holds by the earlier.
  */
-function placeIn({ comment, record, author }: Place, turns: readonly Turn[]): number | undefined {
+function placeIn({ comment, record, author }: Place, turns: readonly Turn[], displacedBy: number): number | undefined {
   const own = turns.filter((turn) => turn.claim === comment && turn.author === author && turn.comment > comment)
-  const left = own.reduce((last, turn) => Math.max(last, turn.left), record?.left ?? 0)
+  const left = own.reduce((last, turn) => Math.max(last, turn.left), Math.max(displacedBy, record?.left ?? 0))
   const places = [comment, ...own.map((turn) => turn.comment), ...(record?.turn === undefined ? [] : [record.turn])]
   return places.reduce<number | undefined>(
     (first, place) => (place > left && place < (first ?? Infinity) ? place : first),
@@ -120,7 +134,7 @@ function placeIn({ comment, record, author }: Place, turns: readonly Turn[]): nu
 }
 
 /** A place in the queue, and the result its owner wrote on completion. */
-interface Place extends Omit<ThreadClaim, 'end' | 'place'> {
+interface Place extends Omit<ThreadClaim, 'end' | 'place' | 'displaced'> {
   readonly result: string | undefined
 }
 
@@ -200,7 +214,7 @@ function endOf(
 ): ClaimEnd | undefined {
   const { comment, result, updatedAt } = claim
   const takeover = takeovers.get(comment)
-  if (takeover !== undefined) return takeover
+  if (takeover !== undefined && claim.displaced === undefined) return takeover
   if (result !== undefined) return { how: 'completed', result, at: updatedAt }
   const later = held.findLast((other) => isSupersededBy(claim, other))
   return later === undefined ? undefined : { how: 'superseded', at: later.record?.heldSince ?? later.createdAt }

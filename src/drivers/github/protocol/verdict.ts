@@ -69,12 +69,16 @@ export function verdictOn(read: IssueReading, own: KnownClaim, settleMs: number)
   if (shown === undefined) return { state: 'missing' }
   const claim = { ...shown, place: placeOf(own, shown), updatedAt: Math.max(shown.updatedAt, own.updatedAt) }
   if (endsOwn(claim, shown, own)) return { state: 'ended', claim }
+  if (own.held === true && shown.displaced !== undefined)
+    return { state: 'ended', claim: { ...claim, end: shown.displaced } }
   if (hasExpired(claim, read.dateMs)) return { state: 'expired', claim }
   if (own.held === true) return { state: 'first', claim }
   const replaced = read.thread.claims.find((other) => replaces(claim, other))
   // Without a lease there is nothing to convert.
-  if (claim.replaced !== undefined && replaced?.end !== undefined) return { state: 'expired', claim }
   if (claim.replaced !== undefined && replaced === undefined) return { state: 'ended', claim }
+  if (replaced !== undefined && (replaced.end !== undefined || hasExpired(replaced, read.dateMs))) {
+    return { state: 'expired', claim }
+  }
   const others = read.thread.claims.filter((other) => other !== shown && conflicts(other, claim))
   const urgent = own.forces === true ? [] : others.filter((other) => goesFirst(other, claim, read))
   if (claim.place === undefined) return { ...outOfLine(urgent, read, settleMs), claim, shown }
@@ -103,7 +107,8 @@ function endsOwn({ end, place }: ThreadClaim, shown: ThreadClaim, { held }: Know
 
 /** Whether a waiting claim is to go before this one. A claim whose lease is over goes nowhere. */
 function goesFirst(other: ThreadClaim, claim: ThreadClaim, read: IssueReading): boolean {
-  if (other.end !== undefined || !other.yields || hasExpired(other, read.dateMs)) return false
+  if (other.end !== undefined || other.record?.heldSince !== undefined) return false
+  if (!other.yields || hasExpired(other, read.dateMs)) return false
   return outranks(other, claim)
 }
 
@@ -142,7 +147,10 @@ function behind(
   if (open.length === 0 && againMs === 0) return undefined
   const isLive = (other: ThreadClaim): boolean => !hasExpired(other, read.dateMs)
   const holders = new Set(holdersOf(read.thread, isLive))
-  const waiting = open.filter((other) => isLive(other) && !holders.has(other))
+  // Those that do not go first will step back.
+  const waiting = open.filter(
+    (other) => isLive(other) && !holders.has(other) && (!other.yields || outranks(other, claim)),
+  )
   // Only the first live waiter takes over: otherwise every waiter would write the same comment.
   const unrenewed = open.every((earlier) => isUnrenewed(earlier, read, settleMs)) ? open : []
   return {

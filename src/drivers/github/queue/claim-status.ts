@@ -179,7 +179,11 @@ async function grant(
   } catch {
     // The claim is held all the same: the first heartbeat will write it.
   }
-  context.markers.putUp(localClaim.issue, localClaim.author, evictedBefore(read.thread, fenceOfLocal(localClaim))?.author)
+  context.markers.putUp(
+    localClaim.issue,
+    localClaim.author,
+    evictedBefore(read.thread, fenceOfLocal(localClaim))?.author,
+  )
   context.mirror.put(localClaim.issue, localClaim.record)
   await endReplaced(context, localClaim, read, deadline)
   return heldBy(localClaim, ttlMs)

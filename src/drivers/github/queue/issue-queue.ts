@@ -89,7 +89,9 @@ async function withdrawOn(
 ): Promise<ClaimStatus> {
   const { id, key } = request
   const known = context.localClaims.find(id) ?? (await find(context, issue, { id, key }, deadline))
-  if (known?.held === true) return resolveStatus(context, known, true, deadline)
+  // Promoted by now, if nothing is before it any more.
+  const status = known === undefined ? undefined : await resolveStatus(context, known, true, deadline)
+  if (status !== undefined && status.state !== 'waiting') return status
   return releaseOn(context, issue, { op: 'release', id, key }, deadline)
 }
 

@@ -58,7 +58,7 @@ export async function evictAhead(
     .toSorted((first, second) => standsFrom(first) - standsFrom(second))
   if (open.length === 0 || evict === undefined) return false
   if (evict === 'all') {
-    // End the waiters before it too: one granted later would have a lower fence than this claim.
+    // The waiters before it lose their places: one granted later would have a lower fence than this claim.
     await takeOver(context, takeoverBy(localClaim), open, 'forced', 'forced', deadline)
     return true
   }

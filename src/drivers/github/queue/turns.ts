@@ -33,9 +33,14 @@ export async function takeTurn(context: GithubContext, localClaim: LocalClaim, d
   }
 }
 
+/** The comment of the takeover that took its place, if one did: places up to there are gone. */
+function takeoverOf({ displaced }: ThreadClaim): number {
+  return displaced?.how === 'taken over' ? displaced.comment : 0
+}
+
 /** Takes the place that a reading shows, if the claim has not given it up. False: it shows none, or the same. */
 export function takePlace(context: GithubContext, localClaim: LocalClaim, shown: ThreadClaim): boolean {
-  const { left = 0 } = localClaim.record
+  const left = Math.max(localClaim.record.left ?? 0, takeoverOf(shown))
   if (shown.place === undefined || shown.place <= left || shown.place === localClaim.place) return false
   place(context, localClaim, shown.place)
   return true
