@@ -46,6 +46,9 @@ export class Promises {
           if (status.state !== 'held' || request === undefined || request.op === 'evict') continue
           const id = request.op === 'claim' ? request.claim.id : request.id
           const until = trustedUntil(sentAt, status.ttlMs)
+          // Its owner has the conversion instead.
+          const replaced = this.#claims.get(id)?.replaces
+          if (replaced !== undefined && !this.#releasedAt.has(replaced)) this.#releasedAt.set(replaced, world.now)
           this.#promised.push({ id, fence: status.fence, at: world.now, until })
         }
         return statuses

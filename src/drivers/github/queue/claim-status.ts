@@ -184,7 +184,7 @@ async function grant(
     localClaim.author,
     evictedBefore(read.thread, fenceOfLocal(localClaim))?.author,
   )
-  context.mirror.put(localClaim.issue, localClaim.record)
+  context.mirror.put(localClaim)
   await endReplaced(context, localClaim, read, deadline)
   return heldBy(localClaim, ttlMs)
 }

@@ -30,7 +30,7 @@ export async function enqueue(
     mode: claim.mode,
     priority: claim.priority,
     ...(replaced !== undefined && { replaces: replaced }),
-    runner: publishedRunner(claim, context.publish, context.workerId),
+    runner: publishedRunner(claim, context.publish, context),
     task: taskInfoIn(claim.runner.metadata?.['taskInfo']),
     claimedAt: at,
     heartbeatAt: at,

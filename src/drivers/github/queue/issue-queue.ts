@@ -125,7 +125,7 @@ async function renewOn(
   if (!isDue) return heldBy(localClaim, leftMs(context, localClaim))
   const turnedOut = await takenOver(context, localClaim, deadline)
   if (turnedOut !== undefined) return turnedOut
-  context.mirror.put(localClaim.issue, localClaim.record)
+  context.mirror.put(localClaim)
   return heldBy(localClaim, ttlMs)
 }
 
