@@ -9,7 +9,16 @@ const counters = [...readFileSync('src/api/operators/statistics.ts', 'utf8').mat
 /** Every name that a second column may use: ours, and the words of the code around them. */
 const ours = new Set([
   ...exportsOf('src/index.ts'),
-  ...['connect', 'mongodb', 'github', 'redis', 'forTask', 'HELD', 'LOST', 'NOT_HELD', 'SCOPE_MISMATCH', 'UNAVAILABLE'],
+  'connect',
+  'mongodb',
+  'github',
+  'redis',
+  'forTask',
+  'HELD',
+  'LOST',
+  'NOT_HELD',
+  'SCOPE_MISMATCH',
+  'UNAVAILABLE',
   ...membersOf('src/api/locks.ts', 'Locks').map((name) => `locks.${name}`),
   ...membersOf('src/api/lease.ts', 'Lease').map((name) => `lease.${name}`),
   ...membersOf('src/drivers/github/driver.ts', 'GithubDriver').map((name) => `driver.${name}`),
@@ -24,7 +33,8 @@ const ours = new Set([
   ...membersOf('src/api/operators/inspection.ts', 'LockStatus'),
   ...membersOf('src/api/client/events.ts', 'LockEvents'),
   ...membersOf('src/core/errors.ts', 'LeaseholdError'),
-  ...['prefix', 'collection'],
+  'prefix',
+  'collection',
 ])
 /** Words of JavaScript and of examples, and arguments. */
 const plain = new Set(['await', 'using', 'null', 'name', 'scope', 'resource', 'taskInfo'])
@@ -32,7 +42,12 @@ const values = new Set([
   ...choicesOf('src/api/options.ts', 'leasePresets'),
   ...choicesOf('src/core/time/backoff.ts', 'retryPresets'),
   ...choicesOf('src/api/options.ts', 'ConflictStrategy'),
-  ...['auto', 'manual', 'owner', '31s', '30s', '10m'],
+  'auto',
+  'manual',
+  'owner',
+  '31s',
+  '30s',
+  '10m',
 ])
 
 /** The second columns of all tables that have one named Leasehold, by the heading above each. */

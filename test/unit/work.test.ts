@@ -42,7 +42,7 @@ describe('a work loop', () => {
   test('takes items from a cursor only when a handler is free', async () => {
     const bench = locksBench()
     const locks = await bench.client()
-    const gates = [deferred<void>(), deferred<void>(), deferred<void>()]
+    const gates = [deferred(), deferred(), deferred()]
     let taken = 0
     async function* cursor(): AsyncGenerator<{ id: string; index: number }> {
       for (let index = 0; index < 3; index += 1) {
@@ -165,7 +165,7 @@ describe('a work loop', () => {
     const [locks, operator] = [await bench.client(), await bench.client({ allowForce: true })]
     const errors: unknown[] = []
     let signal: AbortSignal | undefined
-    const gate = deferred<void>()
+    const gate = deferred()
     const onError = (error: unknown) => errors.push(error)
     const loop = locks.work('mails', { source: () => ['7'], pause: { min: '1h', max: '1h' }, onError }, async (job) => {
       signal = job.signal
@@ -193,7 +193,7 @@ describe('a work loop', () => {
       const bench = locksBench()
       const locks = await bench.client()
       const abort = new AbortController()
-      const gate = deferred<void>()
+      const gate = deferred()
       let job: Job<string> | undefined
       const options = { source: () => ['7', '8'], signal: abort.signal, stopWithin: '20s', onError: () => {} } as const
       const loop = locks.work('mails', options, (given) => {

@@ -64,7 +64,7 @@ export class TaskLoop<Item> implements WorkLoop, SlotMember {
   readonly #stop = (): void => void this.stop()
 
   constructor(acquirer: Acquirer, queue: string, options: WorkOptions<Item>, handler: JobHandler<Item>) {
-    checkOptions(options, workNames as OptionNames<WorkOptions<Item>>, 'work')
+    checkOptions(options, workNames, 'work')
     if (typeof handler !== 'function') throw invalid('work needs a function that handles a task.')
     if (typeof options?.source !== 'function') throw invalid('work needs a source: a function that finds tasks.')
     const { source, idOf, concurrency = 1, pause, signal, stopWithin = '10s', onError, remember, ...claim } = options
