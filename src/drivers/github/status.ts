@@ -3,7 +3,7 @@ import type { Deadline } from './api/deadline.ts'
 import { timeAt, type GithubContext } from './queue/context.ts'
 import { heldSince } from './protocol/listing.ts'
 import { runnerOf } from './protocol/published-runner.ts'
-import { fenceOf } from './protocol/thread.ts'
+import { fenceAt } from './protocol/thread.ts'
 import { headOf, hasExpired } from './protocol/verdict.ts'
 
 /** Whether an issue is locked, by whom and since when, with the metadata of its holder. */
@@ -39,7 +39,7 @@ export async function issueStatusOf(context: GithubContext, issue: number, deadl
     const thread = reader.threadOf(comments, key)
     const head = headOf(thread)
     if (head?.record === undefined || hasExpired(head, dateMs)) continue
-    const found = { from: 'github', assignee: head.author, fence: fenceOf(head) } as const
+    const found = { from: 'github', assignee: head.author, fence: fenceAt(head) } as const
     return lockedBy(head.record, heldSince(thread, head), found)
   }
   return { locked: false, from: 'github' }

@@ -3,7 +3,7 @@ import { claimIn } from './claim-comment.ts'
 import { roundingMs, type Comment } from './comment-text.ts'
 import { runnerOf } from './published-runner.ts'
 import { outranks } from './precedence.ts'
-import { fenceOf, type Thread, type ThreadClaim } from './thread.ts'
+import { fenceAt, type Thread, type ThreadClaim } from './thread.ts'
 import { holdersOf } from './verdict.ts'
 
 /** The claims of a thread for a listing: the holders, then the waiters in the order in which they go first. */
@@ -21,7 +21,7 @@ export function listedClaims(thread: Thread): ListedClaim[] {
 /** When the head of the queue was granted: by its comment, else when the last claim before it ended. */
 export function heldSince({ claims }: Thread, head: ThreadClaim): number {
   const ends = claims.flatMap(({ place, comment, end }) =>
-    fenceOf({ place, comment }) < fenceOf(head) && end !== undefined ? [end.at] : [],
+    fenceAt({ place, comment }) < fenceAt(head) && end !== undefined ? [end.at] : [],
   )
   return head.record?.heldSince ?? ends.reduce((last, end) => Math.max(last, end), head.createdAt)
 }
@@ -54,7 +54,7 @@ function listed(
     state: acquiredAt === undefined ? 'waiting' : 'held',
     mode,
     priority,
-    fence: acquiredAt === undefined ? 0 : fenceOf({ place, comment }),
+    fence: acquiredAt === undefined ? 0 : fenceAt({ place, comment }),
     converting: acquiredAt === undefined && replaced !== undefined,
     ttlMs,
     graceMs: 0,

@@ -151,19 +151,19 @@ export function successionOf(thread: Thread, place: number): Succession | undefi
   if (before === undefined || record === undefined) return undefined
   const runner = runnerOf(record.runner, record.task)
   if (end?.how === 'taken over') {
-    return { how: end.cause === 'expired' ? 'expired' : 'evicted', fence: fenceOf(before), runner }
+    return { how: end.cause === 'expired' ? 'expired' : 'evicted', fence: fenceAt(before), runner }
   }
   const expired = end?.how === 'completed' && end.result === expiredResult
-  return expired ? { how: 'expired', fence: fenceOf(before), runner } : undefined
+  return expired ? { how: 'expired', fence: fenceAt(before), runner } : undefined
 }
 
 function heldBefore({ claims }: Thread, place: number): ThreadClaim | undefined {
-  const before = claims.filter((claim) => fenceOf(claim) < place && hasBeenHeld(claim))
-  return before.toSorted((first, second) => fenceOf(first) - fenceOf(second)).at(-1)
+  const before = claims.filter((claim) => fenceAt(claim) < place && hasBeenHeld(claim))
+  return before.toSorted((first, second) => fenceAt(first) - fenceAt(second)).at(-1)
 }
 
 /** The fence of a claim that holds or has held. */
-export function fenceOf({ place, comment }: Pick<ThreadClaim, 'place' | 'comment'>): number {
+export function fenceAt({ place, comment }: Pick<ThreadClaim, 'place' | 'comment'>): number {
   return place ?? comment
 }
 

@@ -5,7 +5,7 @@
  */
 import { roundingMs } from './comment-text.ts'
 import { conflicts, mayHaveHeld, outranks, replaces, standsFrom } from './precedence.ts'
-import { fenceOf, type Thread, type ThreadClaim } from './thread.ts'
+import { fenceAt, type Thread, type ThreadClaim } from './thread.ts'
 
 /** One reading of an issue, and when it was made. */
 export interface IssueReading {
@@ -86,7 +86,7 @@ export function verdictOn(read: IssueReading, own: KnownClaim, settleMs: number)
   const { place } = claim
   if (urgent.some((other) => (other.place ?? Infinity) > place)) return { state: 'overtaken', claim }
   // Its fence would be lower than that of a claim which may have been granted before it.
-  if (others.some((other) => standsFrom(other) < place && fenceOf(other) > place && mayHaveHeld(other))) {
+  if (others.some((other) => standsFrom(other) < place && fenceAt(other) > place && mayHaveHeld(other))) {
     if (claim.replaced === undefined) return { state: 'overtaken', claim }
   }
   const before = others.filter((other) => standsFrom(other) < place && !isKeptOut(other, replaced))

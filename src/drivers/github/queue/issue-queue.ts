@@ -15,7 +15,7 @@ import type { ReplacedClaim } from '../protocol/claim-comment.ts'
 import { fenceOfLocal, knownOf, type LocalClaim } from './local-claims.ts'
 import { heldBy, leftMs, mustShow, resolveStatus } from './claim-status.ts'
 import { takeOver } from './takeover.ts'
-import { fenceOf } from '../protocol/thread.ts'
+import { fenceAt } from '../protocol/thread.ts'
 import { holdersOf, verdictOn } from '../protocol/verdict.ts'
 
 type Renewal = Extract<Request, { op: 'renew' }>
@@ -170,11 +170,11 @@ async function evictOn(
 ): Promise<ClaimStatus> {
   for (;;) {
     const { thread } = await context.reader.read(issue, key, deadline)
-    const claim = thread.claims.find((each) => fenceOf(each) === fence)
+    const claim = thread.claims.find((each) => fenceAt(each) === fence)
     if (claim?.end?.how === 'taken over' && claim.end.cause === 'evicted' && claim.end.reason === reason) {
       return { state: 'absent', reason: 'evicted', detail: reason }
     }
-    const holder = holdersOf(thread).find((each) => fenceOf(each) === fence)
+    const holder = holdersOf(thread).find((each) => fenceAt(each) === fence)
     if (holder === undefined) return unknownClaim
     await takeOver(
       context,
