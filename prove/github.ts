@@ -10,6 +10,7 @@ const kinds = ['rush', 'storm', 'siege'] as const
 
 await proveBySeeds('github', async (seed) => {
   const kind = kinds[seed % kinds.length] ?? 'rush'
-  const { summary, violations } = await tour({ seed, clients: 3, kind, github })
+  const mixed = seed % 2 === 0
+  const { summary, violations } = await tour({ seed, clients: mixed ? 4 : 3, kind, mixed, github })
   return { holds: summary.holds, violations }
 })

@@ -7,6 +7,15 @@ export type { ReadWriteLock } from './api/primitives/shared.ts'
 export type { Election, ElectionOptions, Leader, Term } from './api/primitives/election.ts'
 export type { OnceOptions, OnceResult } from './api/primitives/once.ts'
 export type { CompleteOptions, Task, TaskClaim, TaskOptions } from './api/primitives/task.ts'
+export type {
+  Job,
+  JobHandler,
+  WorkItems,
+  WorkLoop,
+  WorkOptions,
+  WorkPause,
+  WorkRequest,
+} from './api/primitives/work.ts'
 export type { Semaphore } from './api/primitives/shared.ts'
 export type { Lease } from './api/lease.ts'
 export type { ReleaseResult } from './api/lease/release-result.ts'

@@ -28,6 +28,8 @@ import { checkProof, type LeaseProof, verifyProof, type Verified } from './lease
 import { readWriteLock, type ReadWriteLock, semaphoreOf, type Semaphore } from './primitives/shared.ts'
 import { gatherStatistics, type Statistics } from './operators/statistics.ts'
 import { claimTask, type TaskClaim, type TaskOptions } from './primitives/task.ts'
+import { TaskLoop } from './primitives/work-loop.ts'
+import type { JobHandler, WorkLoop, WorkOptions } from './primitives/work.ts'
 
 /** The locks of one client, over one driver. */
 export class LocksClient implements Locks {
@@ -89,6 +91,10 @@ export class LocksClient implements Locks {
 
   claim(queue: string, taskId: string, options?: TaskOptions): Promise<TaskClaim> {
     return claimTask(this.#acquirer, queue, taskId, options)
+  }
+
+  work<Item>(queue: string, options: WorkOptions<Item>, handler: JobHandler<Item>): WorkLoop {
+    return new TaskLoop(this.#acquirer, queue, options, handler)
   }
 
   async resume(proof: LeaseProof, options?: AcquireOptions): Promise<Lease> {

@@ -11,6 +11,7 @@ import type { Election, ElectionOptions } from './primitives/election.ts'
 import type { OnceOptions, OnceResult } from './primitives/once.ts'
 import type { ReadWriteLock, Semaphore } from './primitives/shared.ts'
 import type { TaskClaim, TaskOptions } from './primitives/task.ts'
+import type { JobHandler, WorkLoop, WorkOptions } from './primitives/work.ts'
 import type { LeaseProof, Verified } from './lease/proof.ts'
 
 /**
@@ -151,6 +152,19 @@ export interface Locks extends AsyncDisposable {
    * ```
    */
   claim(queue: string, taskId: string, options?: TaskOptions): Promise<TaskClaim>
+  /**
+   * Claims tasks of a queue as long as it runs, and calls `handler` with each. A task is completed when its handler resolves, and given back
+   * when it rejects or its worker dies. `source` finds tasks that are not done; a loop that finds none pauses longer and longer.
+   *
+   * @example
+   * ```ts
+   * const loop = locks.work('emails', { source: () => ['welcome-42'], concurrency: 4, ttl: '1m' }, async ({ item, fence, signal }) => {
+   *   console.log(`sends ${item} with fence ${fence}`, signal.aborted)
+   * })
+   * await loop.stop() // waits for running handlers, at most `stopWithin`
+   * ```
+   */
+  work<Item>(queue: string, options: WorkOptions<Item>, handler: JobHandler<Item>): WorkLoop
   /** Takes over a lease that another process handed off: pass the result of its `handOff()`. The fence stays the same. */
   resume(proof: LeaseProof, options?: AcquireOptions): Promise<Lease>
   /** A page of the locks in this namespace that are held or waited for. */

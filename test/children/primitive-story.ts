@@ -48,6 +48,17 @@ const stories: Record<string, () => Promise<void>> = {
     stayAlive()
   },
 
+  /** Works on the tasks that are named, and prints each with its fence. The first argument says how: `work`, or `hang` in the first task. */
+  async work() {
+    const [how, ...tasks] = rest
+    const locks = await connect(url)
+    locks.work('queue', { source: () => tasks, ttl: '4s', concurrency: 2, pause: { max: '200ms' } }, async (job) => {
+      console.log(`${how === 'hang' ? 'has' : 'did'} ${job.item} ${job.fence}`)
+      if (how === 'hang') await new Promise(() => {})
+      await pause(20)
+    })
+  },
+
   async lead() {
     const locks = await connect(url)
     const election = locks.elect('boss', { ttl: '40s' })

@@ -288,7 +288,7 @@ test('leases last five minutes, heartbeats come every 30 s, and waiters ask afte
     heartbeatDefaultMs: 30_000,
     staleDefaultMs: 300_000,
     pollingDefault: { attempts: Infinity, minMs: 1000, maxMs: 16_000, factor: 2 },
-    priority: false,
+    priority: true,
     evict: ['stale', 'all'],
   })
 })
@@ -351,9 +351,20 @@ describe('strategies', () => {
     )
   })
 
-  test('priorities are refused: the fence is the place in the queue', async () => {
-    await expect(scene.run(first.locks.acquire(issue(number), { priority: 'high' }))).rejects.toMatchObject({
-      code: 'UNSUPPORTED',
-    })
+  test('a more urgent claim goes first once the others have stepped back, and their fences grow', async () => {
+    const [holder, high] = [await scene.worker('holder'), await scene.worker('high')]
+    const lease = await scene.run(holder.locks.acquire(issue(number)))
+    const normal = first.locks.acquire(issue(number))
+    await scene.world.pass(10_000)
+    const urgent = high.locks.acquire(issue(number), { priority: 'high' })
+    await scene.world.pass(60_000)
+    await scene.run(lease.release())
+    const granted = await scene.run(urgent)
+    expect(granted.fence).toBeGreaterThan(lease.fence)
+    await scene.run(granted.release())
+    const last = await scene.run(normal)
+    expect(last.fence).toBeGreaterThan(granted.fence)
+    const bodies = scene.fake.thread(number).map(({ body }) => body)
+    expect(bodies.filter((body) => body.startsWith('<!-- leasehold:turn -->'))).toHaveLength(1)
   })
 })

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { issue } from '../../src/core/contract/scope.ts'
-import { forTask, type Mirror } from '../../src/drivers/github/driver.ts'
+import { forTask, github, type Mirror } from '../../src/drivers/github/driver.ts'
 import { claimIn } from '../../src/drivers/github/protocol/claim-comment.ts'
 import { documentIn } from '../../src/drivers/github/protocol/comment-text.ts'
 import { Scene, startsAt } from '../support/github/scene.ts'
@@ -159,6 +159,20 @@ test('a mirror that is shared keeps what the next holder wrote, when the last on
   await scene.run(aborted(lease.signal))
   await scene.world.pass(50)
   expect(await scene.run(first.driver.status(number))).toMatchObject({ by: 'second', from: 'mirror' })
+})
+
+test('a worker and a node are named by the driver, or for one acquisition, and status shows them with the assignee', async () => {
+  const { locks, driver } = await scene.worker('worker', { nodeId: 'node-a' })
+  const [first, second] = [scene.fake.openIssue('One', 'a-person'), scene.fake.openIssue('Two', 'a-person')]
+  const lease = await scene.run(locks.acquire(issue(first)))
+  const found = await scene.run(driver.status(first))
+  expect(found).toMatchObject({ by: 'worker', node: 'node-a', assignee: 'worker', fence: lease.fence })
+  const options = forTask({ complexity: 5 }, { workerId: 'worker-local-1', nodeId: 'node-abc123' })
+  await scene.run(locks.acquire(issue(second), options))
+  const named = await scene.run(driver.status(second))
+  expect(named).toMatchObject({ by: 'worker-local-1', node: 'node-abc123', metadata: { taskInfo: { complexity: 5 } } })
+  expect(named.metadata).not.toHaveProperty('taskWorker')
+  expect(() => github('a/b', { nodeId: '' })).toThrow('nodeId has 0 characters')
 })
 
 test('closing lets go of everything: no claim, no sign, no timer is left', async () => {

@@ -19,6 +19,8 @@ conformance('github', {
     'a fence floor lifts the fence of a holder and all later ones',
     'the highest fence floor leaves room for more',
     'a fence floor told by a waiter lifts later fences',
+    // A claim is granted when its owner asks, so a waiter that does not ask in time is over.
+    'an upgrade lasts at least as long as the lease whose place it took',
   ],
 })
 

@@ -3,6 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { connect, type LeaseProof, type Locks } from '../../src/index.ts'
 import { Child } from '../support/child.ts'
+import { eventually } from '../support/eventually.ts'
 import { folderForTest } from '../support/test-folder.ts'
 
 let folder: string
@@ -63,6 +64,30 @@ test('a killed worker’s task is taken up again at once, with a higher fence', 
   while (claimed.state !== 'claimed') claimed = await locks.claim('queue', 'task')
   expect(performance.now() - startedAt).toBeLessThan(60_000)
   expect(claimed.fence).toBeGreaterThan(fence)
+})
+
+test('two working processes do each task once, and one does the tasks of another that is killed', async () => {
+  const hung = play('work', 'hang', 'stuck-1', 'stuck-2')
+  const fences = new Map<string, number>()
+  for (const task of ['stuck-1', 'stuck-2']) {
+    fences.set(task, Number((await hung.line(new RegExp(`^has ${task}`))).split(' ')[2]))
+  }
+  const tasks = Array.from({ length: 30 }, (_, index) => `task-${index}`)
+  const workers = [1, 2].map(() => play('work', 'do', ...tasks, 'stuck-1', 'stuck-2'))
+  const did = () => workers.flatMap((worker) => worker.lines.filter((line) => line.startsWith('did ')))
+  await eventually(() => did().length >= 30, 'the last task')
+  expect(
+    did().some((line) => line.includes('stuck')),
+    'the other process lives',
+  ).toBe(false)
+  await hung.kill()
+  await eventually(() => did().length >= 32, 'the tasks of the killed worker')
+  expect(new Set(did().map((line) => line.split(' ')[1])).size, 'no task was done twice').toBe(32)
+  for (const [task, fence] of fences) {
+    const line = did().find((text) => text.startsWith(`did ${task} `)) ?? ''
+    expect(Number(line.split(' ')[2])).toBeGreaterThan(fence)
+  }
+  expect(workers.every((worker) => worker.lines.every((line) => line.startsWith('did ')))).toBe(true)
 })
 
 test('a killed leader is replaced within its ttl', async () => {

@@ -29,6 +29,8 @@ const truth: Record<string, readonly string[]> = {
   'option of `elect`': membersOf('src/api/primitives/election.ts', 'ElectionOptions'),
   'option of `once`': membersOf('src/api/primitives/once.ts', 'OnceOptions'),
   'member of `Task`': membersOf('src/api/primitives/task.ts', 'Task'),
+  'option of `work`': membersOf('src/api/primitives/work.ts', 'WorkOptions'),
+  'member of `WorkLoop`': membersOf('src/api/primitives/work.ts', 'WorkLoop'),
   event: membersOf('src/api/client/events.ts', 'LockEvents'),
   'member of `Statistics`': membersOf('src/api/operators/statistics.ts', 'Statistics'),
   counter: [...readFileSync('src/api/operators/statistics.ts', 'utf8').matchAll(/^ {6}'(lock\.\w+)':/gm)].map(

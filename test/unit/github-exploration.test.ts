@@ -29,6 +29,24 @@ describe('workers at GitHub, whose reads are stale and whose lines and machines 
   )
 })
 
+test.each([
+  ['rush', 6, 40],
+  ['storm', 2, 10],
+  ['siege', 1, 2],
+] as const)(
+  'readers, writers, upgrades, downgrades and priorities hold only what may be held together: %s',
+  minutes,
+  async (kind, tours, least) => {
+    let holds = 0
+    for (let seed = 1; seed <= tours; seed += 1) {
+      const { violations, summary } = await tour({ seed, clients: 4, kind, mixed: true, github })
+      holds += summary.holds
+      expect(violations).toEqual([])
+    }
+    expect(holds, 'tours without holds show nothing').toBeGreaterThan(least)
+  },
+)
+
 type Real = typeof verdicts
 type Mutant = Omit<TourOptions, 'seed' | 'clients' | 'github'> & { readonly replace?: (real: Real) => Partial<Real> }
 
@@ -38,6 +56,11 @@ const mutants: Readonly<Record<string, Mutant>> = {
   'passes over a silent holder without a takeover comment, and lets it edit itself alive': {
     kind: 'siege',
     replace: (real) => ({ verdictOn: passingOver(real), hasExpired: () => false }),
+  },
+  'lets a more urgent claim go first before the others have stepped back': {
+    kind: 'rush',
+    mixed: true,
+    replace: (real) => ({ verdictOn: impatient(real) }),
   },
 }
 
@@ -73,6 +96,17 @@ function passingOver(real: Real): Real['verdictOn'] {
     const verdict = unmoved(real)(read, comment, settleMs)
     const passes = verdict.state === 'behind' && verdict.unrenewed.length > 0
     return passes ? { state: 'first', claim: verdict.claim } : verdict
+  }
+}
+
+/** A claim of priority does not wait for those who show no grant. */
+function impatient(real: Real): Real['verdictOn'] {
+  return (read, own, settleMs) => {
+    const verdict = real.verdictOn(read, own, settleMs)
+    const isUrgent = verdict.state === 'behind' && verdict.claim.priority > 0
+    const open = read.thread.claims.filter(({ comment, end }) => end === undefined && comment !== own.comment)
+    const isLoneHolder = open.every(({ record }) => record?.heldSince === undefined)
+    return isUrgent && isLoneHolder ? { state: 'first', claim: verdict.claim } : verdict
   }
 }
 

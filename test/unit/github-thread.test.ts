@@ -31,7 +31,9 @@ describe('the text of a claim', () => {
     expect(claimIn(text)).toBeDefined()
     const broken = [
       text.replace('<!-- leasehold:claim -->', ''),
-      text.replace('"version": 1', '"version": 2'),
+      text.replace('"version": 2', '"version": 3'),
+      text.replace('"mode": "exclusive"', '"mode": "any"'),
+      text.replace('"priority": 0', '"priority": 1001'),
       text.replace('"ttl_ms": 60000', '"ttl_ms": 0'),
       text.replace('"ttl_ms": 60000', '"ttl_ms": 99999999999'),
       text.replace('"ttl_ms": 60000', '"ttl_ms": "60000"'),
@@ -104,7 +106,7 @@ describe('a thread', () => {
   describe('a claim with a typing error in its JSON', () => {
     const completion = { result: 'merged', durationMs: 1, at: seconds(1) }
     /** As somebody leaves it who edits it on the page: GitHub then ends lines otherwise. */
-    const broken = (body: string): string => body.replace('"version": 1,', '"version": 1').replaceAll('\n', '\r\n')
+    const broken = (body: string): string => body.replace('"version": 2,', '"version": 2').replaceAll('\n', '\r\n')
     const readBroken = (body: string, of = key) => {
       expect(claimIn(body)).toBeUndefined()
       return readThread([comment(3, body)], of, 3_600_000).claims[0]

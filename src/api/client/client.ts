@@ -53,6 +53,8 @@ export class Client implements ClientRuntime {
   readonly refusals: Refusals
   /** Elections in office and watches of elections: they end with the client. */
   readonly elections = new SlotSet<SlotMember & { close(): void }>()
+  /** Work loops that run: `close` waits for their handlers, within their bounds. */
+  readonly works = new SlotSet<SlotMember & { stop(): Promise<void> }>()
   /** The ids of claims that are being resumed from other processes. */
   readonly resuming = new Set<string>()
   /** By claim id, the shortest ttl of its unanswered resumes. Few: each is a store out of reach. */
@@ -176,6 +178,11 @@ export class Client implements ClientRuntime {
     if (this.closed) throw clientClosed()
   }
 
+  /** Before `closed` is true, `close` waits for work loops. */
+  refuseIfClosing(): void {
+    if (this.#closing !== undefined) throw clientClosed()
+  }
+
   /** Counts, logs and emits what happened to a lease. */
   emit<Name extends EventName>(
     name: Name,
@@ -237,9 +244,18 @@ export class Client implements ClientRuntime {
     this.#closing = new Promise((resolve) => {
       settle = resolve
     })
-    this.#closed = true
-    settle(this.#close())
+    if (this.works.size === 0) {
+      this.#closed = true
+      settle(this.#close())
+    } else settle(this.#closeAfterWork())
     return this.#closing
+  }
+
+  /** Open while handlers end, so that they can complete their tasks. */
+  async #closeAfterWork(): Promise<void> {
+    await Promise.all([...this.works].map((work) => work.stop()))
+    this.#closed = true
+    await this.#close()
   }
 
   async #close(): Promise<void> {

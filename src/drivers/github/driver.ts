@@ -1,7 +1,7 @@
 /**
  * Locks in the issues of a GitHub repository: workers that share one coordinate by its comments, and people can read along.
  *
- * A claim is a comment; the comment ids order the queue, and the id is the fence. GitHub has no compare-and-set, and its
+ * A claim is a comment; the comment ids order the queue, and the id of a claim's place is the fence. GitHub has no compare-and-set, and its
  * reads may be stale for a moment, so a claim is granted once two reads, a settle time apart, show no claim before it. The
  * protocol and why it is safe: docs/decisions/060-issues-as-a-queue.md.
  */
@@ -35,7 +35,7 @@ import { ThreadReader } from './queue/thread-reader.ts'
 import { eachInTurn } from './queue/in-turn.ts'
 import { TrustedAuthors } from './api/trusted-authors.ts'
 
-export { forTask, type TaskInfo } from './protocol/task-info.ts'
+export { forTask, type TaskInfo, type TaskWorker } from './protocol/task-info.ts'
 export type { GithubOptions } from './options.ts'
 export type { IssueStatus } from './status.ts'
 export type { Mirror } from './queue/mirror.ts'
@@ -123,14 +123,13 @@ class IssuesDriver implements GithubDriver {
     if (pollMinMs > pollMaxMs) throw invalid(`poll.min is ${pollMinMs} ms, more than poll.max, ${pollMaxMs} ms.`)
     if (4 * this.#settleMs > ttlMaxMs) throw invalid(`settle is ${this.#settleMs} ms. Use ${ttlMaxMs / 4} ms at most.`)
     this.supports = {
-      shared: false,
+      shared: true,
       limit: false,
       range: false,
       queue: true,
       push: false,
-      // The fence is the place in the queue: a claim granted out of turn would have a higher fence than those granted after it.
-      priority: false,
-      convert: false,
+      priority: true,
+      convert: true,
       evict: ['stale', 'all'],
       grace: false,
       maxHold: false,
@@ -224,7 +223,8 @@ class IssuesDriver implements GithubDriver {
   }
 
   async #begin(): Promise<OpenRepository> {
-    const { publish = [], trusted = [], mirror, assign = true, heldLabel = 'leasehold: held', workerId } = this.#options
+    const { publish = [], trusted = [], mirror, assign = true, heldLabel = 'leasehold: held' } = this.#options
+    const { workerId, nodeId } = this.#options
     const environment = this.#environment
     const settleMs = this.#settleMs
     const rateBudget = new RateBudget(heartbeatDefaultMs)
@@ -248,6 +248,7 @@ class IssuesDriver implements GithubDriver {
       settleMs,
       publish: new Set(publish),
       workerId,
+      nodeId,
       results: new Map(),
     }
     const label = this.#options.lockLabel ?? 'leasehold'

@@ -51,6 +51,12 @@ export interface GithubOptions {
    */
   readonly workerId?: string | undefined
   /**
+   * The name of this machine or node in comments. `forTask` names another for one acquisition.
+   *
+   * @default the id of the client
+   */
+  readonly nodeId?: string | undefined
+  /**
    * What else comments publish about the runner. They may be public.
    *
    * @default []
@@ -94,6 +100,7 @@ const githubNames: OptionNames<GithubOptions> = {
   settle: true,
   poll: true,
   workerId: true,
+  nodeId: true,
   publish: true,
   assign: true,
   heldLabel: true,
@@ -112,12 +119,10 @@ export function checkGithubOptions(options: GithubOptions): void {
 }
 
 /** Throws INVALID if GitHub could not store or find a name. */
-function checkNames({ workerId, lockLabel, heldLabel }: GithubOptions): void {
-  if (workerId !== undefined && (workerId === '' || workerId.length > workerLengthMax)) {
-    throw new LeaseholdError(
-      'INVALID',
-      `workerId has ${workerId.length} characters; 1 to ${workerLengthMax} are allowed.`,
-    )
+function checkNames({ workerId, nodeId, lockLabel, heldLabel }: GithubOptions): void {
+  for (const [option, name] of Object.entries({ workerId, nodeId })) {
+    if (name === undefined || (name !== '' && name.length <= workerLengthMax)) continue
+    throw new LeaseholdError('INVALID', `${option} has ${name.length} characters; 1 to ${workerLengthMax} are allowed.`)
   }
   for (const label of [lockLabel, heldLabel]) {
     if (label === undefined || label === false) continue

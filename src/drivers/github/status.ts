@@ -3,12 +3,20 @@ import type { Deadline } from './api/deadline.ts'
 import { timeAt, type GithubContext } from './queue/context.ts'
 import { heldSince } from './protocol/listing.ts'
 import { runnerOf } from './protocol/published-runner.ts'
+import { fenceAt } from './protocol/thread.ts'
 import { headOf, hasExpired } from './protocol/verdict.ts'
 
 /** Whether an issue is locked, by whom and since when, with the metadata of its holder. */
 export interface IssueStatus {
   readonly locked: boolean
+  /** The worker's id: `worker_id` of its claim. */
   readonly by?: string
+  /** The node's id: `node_id` of its claim. */
+  readonly node?: string
+  /** The account that wrote the claim, which is assigned to the issue unless `assign` is false. The assignee decides nothing. */
+  readonly assignee?: string
+  /** Pass it with every write. Not from a mirror. */
+  readonly fence?: number
   readonly since?: Date
   readonly metadata?: Readonly<Record<string, unknown>>
   /** The source of this status. A mirror may be wrong. */
@@ -19,7 +27,10 @@ export interface IssueStatus {
 export async function issueStatusOf(context: GithubContext, issue: number, deadline: Deadline): Promise<IssueStatus> {
   const mirrored = await context.mirror.read(issue)
   if (mirrored?.heldSince !== undefined && mirrored.completion === undefined && isFresh(context, mirrored)) {
-    return lockedBy(mirrored, mirrored.heldSince, 'mirror')
+    return lockedBy(mirrored, mirrored.heldSince, {
+      from: 'mirror',
+      ...(mirrored.assignee !== undefined && { assignee: mirrored.assignee }),
+    })
   }
   const { api, reader } = context
   const { items, dateMs } = await api.comments(issue, reader.sinceMs, deadline)
@@ -28,7 +39,8 @@ export async function issueStatusOf(context: GithubContext, issue: number, deadl
     const thread = reader.threadOf(comments, key)
     const head = headOf(thread)
     if (head?.record === undefined || hasExpired(head, dateMs)) continue
-    return lockedBy(head.record, heldSince(thread, head), 'github')
+    const found = { from: 'github', assignee: head.author, fence: fenceAt(head) } as const
+    return lockedBy(head.record, heldSince(thread, head), found)
   }
   return { locked: false, from: 'github' }
 }
@@ -38,7 +50,12 @@ function isFresh(context: GithubContext, { heartbeatAt, ttlMs }: CommentRecord):
   return !hasExpired({ updatedAt: heartbeatAt, ttlMs }, timeAt(context))
 }
 
-function lockedBy(record: CommentRecord, since: number, from: IssueStatus['from']): IssueStatus {
-  const { id, metadata } = runnerOf(record.runner, record.task)
-  return { locked: true, by: id, since: new Date(since), ...(metadata !== undefined && { metadata }), from }
+function lockedBy(
+  record: CommentRecord,
+  since: number,
+  found: Pick<IssueStatus, 'from' | 'assignee' | 'fence'>,
+): IssueStatus {
+  const { id, client, metadata } = runnerOf(record.runner, record.task)
+  const known = { locked: true, by: id, node: client, since: new Date(since), ...found }
+  return metadata === undefined ? known : { ...known, metadata }
 }

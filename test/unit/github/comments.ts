@@ -11,7 +11,8 @@ export const seconds = (count: number): number => 1_800_000_000_000 + count * 10
 
 export function record(id: string, more: Partial<CommentRecord> = {}): CommentRecord {
   const runner = { worker: `worker ${id}`, node: `node ${id}` }
-  return { id, key, ttlMs: 60_000, runner, claimedAt: seconds(0), heartbeatAt: seconds(0), renewals: 0, ...more }
+  const shape = { ttlMs: 60_000, mode: 'exclusive', priority: 0 } as const
+  return { id, key, ...shape, runner, claimedAt: seconds(0), heartbeatAt: seconds(0), renewals: 0, ...more }
 }
 
 export function comment(id: number, body: string, updatedAt = seconds(0)): Comment {

@@ -1,5 +1,5 @@
 import { trustedUntil } from '../../../src/core/time/deadline.ts'
-import type { LockDriver } from '../../../src/core/contract/driver.ts'
+import type { Claim, LockDriver } from '../../../src/core/contract/driver.ts'
 import type { World } from '../../../src/testing/simulation/world.ts'
 
 interface Promised {
@@ -14,6 +14,7 @@ interface Promised {
 export class Promises {
   readonly #world: World
   readonly #promised: Promised[] = []
+  readonly #claims = new Map<string, Claim>()
   /** When each claim was released by its owner. */
   readonly #releasedAt = new Map<string, number>()
 
@@ -33,6 +34,7 @@ export class Promises {
       list: (query) => driver.list(query),
       send: async (requests) => {
         const sentAt = world.now
+        for (const request of requests) if (request.op === 'claim') this.#claims.set(request.claim.id, request.claim)
         for (const { op, ...request } of requests) {
           if (op === 'release' && 'id' in request && !this.#releasedAt.has(request.id)) {
             this.#releasedAt.set(request.id, sentAt)
@@ -44,6 +46,9 @@ export class Promises {
           if (status.state !== 'held' || request === undefined || request.op === 'evict') continue
           const id = request.op === 'claim' ? request.claim.id : request.id
           const until = trustedUntil(sentAt, status.ttlMs)
+          // Its owner has the conversion instead.
+          const replaced = this.#claims.get(id)?.replaces
+          if (replaced !== undefined && !this.#releasedAt.has(replaced)) this.#releasedAt.set(replaced, world.now)
           this.#promised.push({ id, fence: status.fence, at: world.now, until })
         }
         return statuses
@@ -53,12 +58,23 @@ export class Promises {
 
   /** Where a claim was promised to last beyond the first promise of a later one. */
   get broken(): string[] {
-    const first = new Map<number, number>()
-    for (const { fence, at } of this.#promised) if (!first.has(fence)) first.set(fence, at)
+    const first = new Map<number, { readonly id: string; readonly since: number }>()
+    for (const { id, fence, at } of this.#promised) if (!first.has(fence)) first.set(fence, { id, since: at })
     return this.#promised.flatMap(({ id, fence, until: promisedUntil }) => {
       const until = Math.min(promisedUntil, this.#releasedAt.get(id) ?? Infinity)
-      const [later, at] = [...first].find(([laterFence, since]) => laterFence > fence && since < until) ?? []
-      return at === undefined ? [] : [`${fence} was promised until ${until}, and ${later} was held at ${at}`]
+      const found = [...first].find(
+        ([later, { id: other, since }]) => later > fence && since < until && this.#exclude(id, other),
+      )
+      return found === undefined
+        ? []
+        : [`${fence} was promised until ${until}, and ${found[0]} was held at ${found[1].since}`]
     })
+  }
+
+  /** Whether two claims may not be held together: a conversion may be held with the claim that it replaces. */
+  #exclude(id: string, other: string): boolean {
+    const [claim, later] = [this.#claims.get(id), this.#claims.get(other)]
+    if (claim?.mode === 'shared' && later?.mode === 'shared') return false
+    return later?.replaces !== id
   }
 }

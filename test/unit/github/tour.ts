@@ -1,5 +1,6 @@
 import { Octokit } from '@octokit/core'
 import { createLocks } from '../../../src/api/create-locks.ts'
+import type { Lease } from '../../../src/api/lease.ts'
 import type { github as Github } from '../../../src/drivers/github/driver.ts'
 import { checkHistory, type HistoryEvent } from '../../../src/testing/index.ts'
 import { asFetch } from '../../support/github/as-fetch.ts'
@@ -20,6 +21,8 @@ export interface TourOptions {
    * siege: the renewals of every holder fail for most of its lease, and then arrive late.
    */
   readonly kind: 'rush' | 'storm' | 'siege'
+  /** Readers, writers, priorities, upgrades and downgrades, not only exclusive locks. */
+  readonly mixed?: boolean
 }
 
 const ttlMs = 60_000
@@ -34,7 +37,7 @@ export interface Story extends Pick<ReturnType<typeof checkHistory>, 'summary'> 
 
 /** Lets clients compete for one issue under stale reads, lost and late requests and replies, errors and standstills. */
 export async function tour(options: TourOptions): Promise<Story> {
-  const { seed, clients, github, settle = lagMs, kind } = options
+  const { seed, clients, github, settle = lagMs, kind, mixed = false } = options
   const world = new World(seed)
   const begin = Date.parse('2026-01-01T00:00:00Z') + world.between(0, 999)
   const fake = new FakeGithub({ now: () => begin + world.now, lagMs, seed, allowance: generous })
@@ -63,7 +66,7 @@ export async function tour(options: TourOptions): Promise<Story> {
     if (kind === 'storm') weather.injectFaults(tourMs.storm)
     return play(
       world,
-      { client: `client-${index}`, rate, issue, kind, weather },
+      { client: `client-${index}`, rate, issue, kind, mixed, weather },
       { driver: promises.of(driver), environment },
       events,
     )
@@ -83,12 +86,13 @@ interface Player {
   readonly rate: number
   readonly issue: number
   readonly kind: TourOptions['kind']
+  readonly mixed: boolean
   readonly weather: Weather
 }
 
 async function play(
   world: World,
-  { client, rate, issue, kind, weather }: Player,
+  { client, rate, issue, kind, mixed, weather }: Player,
   locksOptions: Parameters<typeof createLocks>[0],
   events: HistoryEvent[],
 ): Promise<void> {
@@ -96,17 +100,45 @@ async function play(
   const scope = { kind: 'issue', key: `issue:${issue}` } as const
   let attempt = ''
   const deadline = (remainingMs: number): number => world.now + remainingMs / rate
-  locks.on('renewed', ({ remainingMs }) => {
-    events.push({ type: 'renewed', at: world.now, attempt, deadline: deadline(remainingMs) })
+  const byFence = new Map<number, string>()
+  locks.on('renewed', ({ fence, remainingMs }) => {
+    const renewed = byFence.get(fence) ?? attempt
+    events.push({ type: 'renewed', at: world.now, attempt: renewed, deadline: deadline(remainingMs) })
   })
   for (let turn = 0; world.now < tourMs[kind]; turn += 1) {
     await world.wait(kind === 'rush' ? world.between(0, 300) : world.between(0, 5000))
     attempt = `${client}/${turn}`
-    events.push({ type: 'acquire', at: world.now, client, attempt, key: 'k', mode: 'exclusive' })
+    const shares = mixed && world.chance(0.5)
+    const ask = (mode: 'exclusive' | 'shared'): void => {
+      events.push({ type: 'acquire', at: world.now, client, attempt, key: 'k', mode })
+    }
+    const got = ({ fence, remainingMs }: Lease): void => {
+      byFence.set(fence, attempt)
+      events.push({ type: 'granted', at: world.now, attempt, fence, deadline: deadline(remainingMs) })
+    }
+    ask(shares ? 'shared' : 'exclusive')
     try {
-      const lease = await locks.acquire(scope, { ttl: ttlMs, wait: world.between(1000, 200_000) })
-      const left = deadline(lease.remainingMs)
-      events.push({ type: 'granted', at: world.now, attempt, fence: lease.fence, deadline: left })
+      const priority = mixed && world.chance(0.3) ? world.between(-1, 1) : 0
+      const options = { ttl: ttlMs, wait: world.between(1000, 200_000), priority }
+      const book = locks.readWrite(scope)
+      let lease = await (shares ? book.read(options) : mixed ? book.write(options) : locks.acquire(scope, options))
+      got(lease)
+      if (mixed && world.chance(0.4)) {
+        await world.wait(world.between(0, 5000))
+        const held = attempt
+        attempt = `${held}/converted`
+        ask(shares ? 'exclusive' : 'shared')
+        const wait = world.between(1000, 60_000)
+        const converted = await (shares ? lease.upgrade({ wait }) : lease.downgrade()).catch(() => undefined)
+        if (converted === undefined) {
+          events.push({ type: 'refused', at: world.now, attempt })
+          attempt = held
+        } else {
+          events.push({ type: 'release', at: world.now, attempt: held })
+          lease = converted
+          got(lease)
+        }
+      }
       if (kind === 'siege') weather.beset(ttlMs)
       const isLong = kind === 'siege' || (kind === 'storm' && world.chance(0.5))
       const longMs = isLong ? world.between(ttlMs, 2.5 * ttlMs) : 0

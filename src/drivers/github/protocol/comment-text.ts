@@ -2,11 +2,12 @@
  * The kind of a comment. Comments have a sentence for people, and JSON for machines in a fold below it. A marker in the
  * first line names the kind, so that a claim is still recognised after somebody broke its JSON.
  */
-export type CommentKind = 'claim' | 'takeover' | 'lock'
+export type CommentKind = 'claim' | 'takeover' | 'turn' | 'lock'
 
 const markers: Readonly<Record<CommentKind, string>> = {
   claim: '<!-- leasehold:claim -->',
   takeover: '<!-- leasehold:takeover -->',
+  turn: '<!-- leasehold:turn -->',
   lock: '<!-- leasehold:lock -->',
 }
 

@@ -2,21 +2,27 @@ import type { ListedClaim } from '../../../core/contract/driver.ts'
 import { claimIn } from './claim-comment.ts'
 import { roundingMs, type Comment } from './comment-text.ts'
 import { runnerOf } from './published-runner.ts'
-import type { Thread, ThreadClaim } from './thread.ts'
-import { headOf } from './verdict.ts'
+import { outranks } from './precedence.ts'
+import { fenceAt, type Thread, type ThreadClaim } from './thread.ts'
+import { holdersOf } from './verdict.ts'
 
-/** The claims of a thread for a listing: the holder, then the waiters in queue order. */
+/** The claims of a thread for a listing: the holders, then the waiters in the order in which they go first. */
 export function listedClaims(thread: Thread): ListedClaim[] {
-  const head = headOf(thread)
-  return thread.claims.flatMap((claim) => {
-    if (claim.end !== undefined || claim.record === undefined) return []
-    return [listed(claim, claim.record, claim === head ? heldSince(thread, claim) : undefined)]
+  const holders = holdersOf(thread)
+  const waiters = thread.claims
+    .filter((claim) => claim.end === undefined && !holders.includes(claim))
+    .toSorted((first, second) => (outranks(first, second) ? -1 : 1))
+  return [...holders, ...waiters].flatMap((claim) => {
+    if (claim.record === undefined) return []
+    return [listed(claim, claim.record, holders.includes(claim) ? heldSince(thread, claim) : undefined)]
   })
 }
 
 /** When the head of the queue was granted: by its comment, else when the last claim before it ended. */
 export function heldSince({ claims }: Thread, head: ThreadClaim): number {
-  const ends = claims.flatMap(({ comment, end }) => (comment < head.comment && end !== undefined ? [end.at] : []))
+  const ends = claims.flatMap(({ place, comment, end }) =>
+    fenceAt({ place, comment }) < fenceAt(head) && end !== undefined ? [end.at] : [],
+  )
   return head.record?.heldSince ?? ends.reduce((last, end) => Math.max(last, end), head.createdAt)
 }
 
@@ -39,16 +45,17 @@ export function commentsByKey(comments: readonly Comment[]): Map<string, readonl
 }
 
 function listed(
-  { comment, createdAt, updatedAt, ttlMs }: ThreadClaim,
+  { comment, place, mode, priority, replaced, createdAt, updatedAt, ttlMs }: ThreadClaim,
   record: NonNullable<ThreadClaim['record']>,
   acquiredAt: number | undefined,
 ): ListedClaim {
   return {
     id: record.id,
     state: acquiredAt === undefined ? 'waiting' : 'held',
-    mode: 'exclusive',
-    priority: 0,
-    fence: acquiredAt === undefined ? 0 : comment,
+    mode,
+    priority,
+    fence: acquiredAt === undefined ? 0 : fenceAt({ place, comment }),
+    converting: acquiredAt === undefined && replaced !== undefined,
     ttlMs,
     graceMs: 0,
     enteredAt: createdAt,

@@ -1,6 +1,7 @@
 import { requestBounds } from '../../../core/contract/bounds.ts'
 import type { Claim, Runner } from '../../../core/contract/driver.ts'
 import { objectOf, textOf, wholeNumberOf } from './comment-text.ts'
+import { taskWorkerIn, type TaskWorker } from './task-info.ts'
 
 /** What a comment may publish of a runner besides its name. Comments may be public, so the default is nothing. */
 export type Published = 'host' | 'pid' | 'owner' | 'metadata'
@@ -19,10 +20,13 @@ export interface PublishedRunner {
 export function publishedRunner(
   { runner }: Pick<Claim, 'runner'>,
   publish: ReadonlySet<Published>,
-  workerId: string | undefined,
+  names: TaskWorker,
 ): PublishedRunner {
   const showsProcess = publish.has('pid')
   const { host, pid, owner, holds } = runner
+  const own = taskWorkerIn(runner.metadata?.['taskWorker'])
+  const workerId = own.workerId ?? names.workerId
+  const node = own.nodeId ?? names.nodeId ?? runner.client
   const metadata = otherMetadata(runner)
   const more = {
     ...(showsProcess && { incarnation: runner.incarnation, pid }),
@@ -33,7 +37,7 @@ export function publishedRunner(
   }
   return {
     worker: (workerId ?? (showsProcess ? runner.id : withoutProcess(runner.id))).slice(0, nameLengthMax),
-    node: runner.client,
+    node: node.slice(0, nameLengthMax),
     ...(Object.keys(more).length > 0 && { more }),
   }
 }
@@ -76,6 +80,6 @@ function withoutProcess(id: string): string {
 
 function otherMetadata({ metadata }: Runner): Readonly<Record<string, unknown>> | undefined {
   if (metadata === undefined) return undefined
-  const { taskInfo: _, ...rest } = metadata
+  const { taskInfo: _task, taskWorker: _worker, ...rest } = metadata
   return Object.keys(rest).length > 0 ? rest : undefined
 }

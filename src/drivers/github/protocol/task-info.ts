@@ -11,9 +11,37 @@ export interface TaskInfo {
   readonly priority?: string
 }
 
-/** Acquire options with the task the lock is for: `locks.acquire(issue(7), forTask({ complexity: 5 }))`. */
-export function forTask(taskInfo: TaskInfo): { readonly metadata: { readonly taskInfo: TaskInfo } } {
-  return { metadata: { taskInfo } }
+/** The worker and the node of one acquisition, where a process acts for several. Its comment publishes both. */
+export interface TaskWorker {
+  /** @default the driver's `workerId` */
+  readonly workerId?: string | undefined
+  /** @default the driver's `nodeId` */
+  readonly nodeId?: string | undefined
+}
+
+/**
+ * Acquire options with the task that the lock is for, and who does it.
+ *
+ * @example
+ * ```ts
+ * import { forTask } from 'leasehold/github'
+ *
+ * const options = forTask({ complexity: 5 }, { workerId: 'worker-local-1', nodeId: 'node-abc123' })
+ * console.log(options.metadata) // pass `options` to acquire
+ * ```
+ */
+export function forTask(
+  taskInfo: TaskInfo,
+  worker?: TaskWorker,
+): { readonly metadata: { readonly taskInfo: TaskInfo; readonly taskWorker?: TaskWorker } } {
+  return { metadata: { taskInfo, ...(worker !== undefined && { taskWorker: worker }) } }
+}
+
+/** The worker in a claim's metadata: its known fields, if they are text. @internal */
+export function taskWorkerIn(value: unknown): TaskWorker {
+  const given = objectOf(value)
+  const [workerId, nodeId] = [textOf(given?.['workerId']), textOf(given?.['nodeId'])]
+  return { workerId, nodeId }
 }
 
 /** The task in a claim's metadata or in a comment: its known fields, if they have the right type. @internal */

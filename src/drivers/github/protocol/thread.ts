@@ -1,9 +1,11 @@
 /** The comments of one issue read as the queue of one key. Pure. */
-import type { Succession } from '../../../core/contract/driver.ts'
-import { brokenClaimIn, claimIn, type BrokenClaim, type CommentRecord } from './claim-comment.ts'
+import type { Mode, Succession } from '../../../core/contract/driver.ts'
+import { brokenClaimIn, claimIn, type BrokenClaim, type CommentRecord, type ReplacedClaim } from './claim-comment.ts'
 import { isText, type Comment } from './comment-text.ts'
 import { runnerOf } from './published-runner.ts'
+import { conflicts, replaces, standsFrom } from './precedence.ts'
 import { takeoverIn, type TakeoverCause } from './takeover-comment.ts'
+import { turnIn } from './turn-comment.ts'
 
 /** How a claim ended. */
 export type ClaimEnd =
@@ -22,8 +24,16 @@ export type ClaimEnd =
 
 /** One place in the queue. */
 export interface ThreadClaim {
-  /** Its comment: the place in the queue, and the fence. */
+  /** Its comment, which orders claims by arrival. */
   readonly comment: number
+  /** Its place in the queue, and its fence: its comment, or the turn after it stepped back. Undefined: it has stepped back, and waits for its turn. */
+  readonly place: number | undefined
+  readonly mode: Mode
+  readonly priority: number
+  /** The claim that it replaces, if it is a conversion. */
+  readonly replaced: ReplacedClaim | undefined
+  /** Whether its owner steps back for a claim that goes first. */
+  readonly yields: boolean
   /**
    * Undefined: somebody broke the comment. Unless the claim was completed before, it stays in the queue until it is taken
    * over like any other.
@@ -35,6 +45,8 @@ export interface ThreadClaim {
   readonly createdAt: number
   readonly updatedAt: number
   readonly end: ClaimEnd | undefined
+  /** Set if a forced claim has taken its place before it was known to hold: the claim waits on, and takes another. */
+  readonly displaced: ClaimEnd | undefined
 }
 
 /** The queue of one key. */
@@ -61,6 +73,7 @@ export function readThread(
   const claims: Place[] = []
   const duplicates: { id: string; comment: number }[] = []
   const takeovers = new Map<number, ClaimEnd>(known)
+  const turns: Turn[] = []
   const ids = new Set<string>()
   for (const comment of ordered) {
     if (isText('claim', comment.body)) {
@@ -73,42 +86,85 @@ export function readThread(
       else claims.push(placeOf(comment, record, broken, brokenTtlMs))
       if (record !== undefined) ids.add(record.id)
     }
+    const turn = turnIn(comment.body)
+    if (turn?.key === key) turns.push({ ...turn, comment: comment.id, author: comment.author })
     for (const [ended, end] of endsIn(comment, key)) if (!takeovers.has(ended)) takeovers.set(ended, end)
   }
-  const lastHeld = claims.findLast(({ record }) => record?.heldSince !== undefined)
-  const ended = claims.map(({ result, ...claim }) => ({
+  const placed = claims.map((claim) => {
+    const displaced = displacement(claim, takeovers.get(claim.comment))
+    return { ...claim, place: placeIn(claim, turns, displaced?.comment ?? 0), end: undefined, displaced }
+  })
+  const held = placed.filter(({ record }) => record?.heldSince !== undefined)
+  const ended = placed.map(({ result, ...claim }) => ({
     ...claim,
-    end: endOf({ ...claim, result }, takeovers, lastHeld),
+    end: endOf({ ...claim, result }, takeovers, held),
   }))
   return { claims: ended, duplicates }
 }
 
+/** A forced takeover ends holders. A waiter loses its place by it, if its owner knows what that means. */
+function displacement(
+  { yields }: Place,
+  takeover: ClaimEnd | undefined,
+): Extract<ClaimEnd, { how: 'taken over' }> | undefined {
+  if (!yields || takeover?.how !== 'taken over' || takeover.cause !== 'forced' || takeover.held) return undefined
+  return { ...takeover, held: true }
+}
+
+/** A turn of a claim. Only the claim's own author can write one. */
+interface Turn {
+  readonly comment: number
+  readonly claim: number
+  readonly left: number
+  readonly author: string
+}
+
+/**
+ * The first place of a claim that it has not given up. The first: if a turn was sent twice because its reply was lost, the later one
+ * must not move a claim that holds by the earlier.
+ */
+function placeIn({ comment, record, author }: Place, turns: readonly Turn[], displacedBy: number): number | undefined {
+  const own = turns.filter((turn) => turn.claim === comment && turn.author === author && turn.comment > comment)
+  const left = own.reduce((last, turn) => Math.max(last, turn.left), Math.max(displacedBy, record?.left ?? 0))
+  const places = [comment, ...own.map((turn) => turn.comment), ...(record?.turn === undefined ? [] : [record.turn])]
+  return places.reduce<number | undefined>(
+    (first, place) => (place > left && place < (first ?? Infinity) ? place : first),
+    undefined,
+  )
+}
+
 /** A place in the queue, and the result its owner wrote on completion. */
-interface Place extends Omit<ThreadClaim, 'end'> {
+interface Place extends Omit<ThreadClaim, 'end' | 'place' | 'displaced'> {
   readonly result: string | undefined
 }
 
 /** The previous holder of the key, if a takeover ended it. */
-export function evictedBefore(thread: Thread, comment: number): ThreadClaim | undefined {
-  const before = heldBefore(thread, comment)
+export function evictedBefore(thread: Thread, place: number): ThreadClaim | undefined {
+  const before = heldBefore(thread, place)
   return before?.end?.how === 'taken over' ? before : undefined
 }
 
 /** The succession to report to this claim, if the previous holder ended uncleanly. */
-export function successionOf(thread: Thread, comment: number): Succession | undefined {
-  const before = heldBefore(thread, comment)
+export function successionOf(thread: Thread, place: number): Succession | undefined {
+  const before = heldBefore(thread, place)
   const { end, record } = before ?? {}
   if (before === undefined || record === undefined) return undefined
   const runner = runnerOf(record.runner, record.task)
   if (end?.how === 'taken over') {
-    return { how: end.cause === 'expired' ? 'expired' : 'evicted', fence: before.comment, runner }
+    return { how: end.cause === 'expired' ? 'expired' : 'evicted', fence: fenceAt(before), runner }
   }
   const expired = end?.how === 'completed' && end.result === expiredResult
-  return expired ? { how: 'expired', fence: before.comment, runner } : undefined
+  return expired ? { how: 'expired', fence: fenceAt(before), runner } : undefined
 }
 
-function heldBefore({ claims }: Thread, comment: number): ThreadClaim | undefined {
-  return claims.findLast((claim) => claim.comment < comment && hasBeenHeld(claim))
+function heldBefore({ claims }: Thread, place: number): ThreadClaim | undefined {
+  const before = claims.filter((claim) => fenceAt(claim) < place && hasBeenHeld(claim))
+  return before.toSorted((first, second) => fenceAt(first) - fenceAt(second)).at(-1)
+}
+
+/** The fence of a claim that holds or has held. */
+export function fenceAt({ place, comment }: Pick<ThreadClaim, 'place' | 'comment'>): number {
+  return place ?? comment
 }
 
 /** The result that an owner writes when it finds its own lease expired. */
@@ -128,6 +184,10 @@ function placeOf(
   return {
     comment: id,
     record,
+    mode: record?.mode ?? 'exclusive',
+    priority: record?.priority ?? 0,
+    replaced: record?.replaces,
+    yields: record !== undefined && record.old !== true,
     ttlMs: record?.ttlMs ?? broken?.ttlMs ?? brokenTtlMs,
     result: record?.completion?.result ?? broken?.result,
     worker: record?.runner.worker ?? author,
@@ -148,15 +208,20 @@ function* endsIn({ id, body, createdAt }: Comment, key: string): Iterable<[numbe
 }
 
 function endOf(
-  { comment, result, updatedAt }: Place,
+  claim: ThreadClaim & Pick<Place, 'result'>,
   takeovers: ReadonlyMap<number, ClaimEnd>,
-  lastHeld: Place | undefined,
+  held: readonly ThreadClaim[],
 ): ClaimEnd | undefined {
+  const { comment, result, updatedAt } = claim
   const takeover = takeovers.get(comment)
-  if (takeover !== undefined) return takeover
+  if (takeover !== undefined && claim.displaced === undefined) return takeover
   if (result !== undefined) return { how: 'completed', result, at: updatedAt }
-  if (lastHeld !== undefined && comment < lastHeld.comment) {
-    return { how: 'superseded', at: lastHeld.record?.heldSince ?? lastHeld.createdAt }
-  }
-  return undefined
+  const later = held.findLast((other) => isSupersededBy(claim, other))
+  return later === undefined ? undefined : { how: 'superseded', at: later.record?.heldSince ?? later.createdAt }
+}
+
+/** A claim is over once a conversion of it, or a later claim that it excludes, has been held. */
+function isSupersededBy(claim: ThreadClaim, held: ThreadClaim): boolean {
+  if (held.comment === claim.comment) return false
+  return replaces(held, claim) || (conflicts(held, claim) && (claim.place ?? Infinity) < standsFrom(held))
 }

@@ -4,7 +4,8 @@
  * Reads may be stale by less than `settleMs`. docs/decisions/060 argues why each step is still safe.
  */
 import { roundingMs } from './comment-text.ts'
-import type { Thread, ThreadClaim } from './thread.ts'
+import { conflicts, mayHaveHeld, outranks, replaces, standsFrom } from './precedence.ts'
+import { fenceAt, type Thread, type ThreadClaim } from './thread.ts'
 
 /** One reading of an issue, and when it was made. */
 export interface IssueReading {
@@ -36,38 +37,154 @@ export type QueueVerdict =
       readonly cleanup: boolean
     }
   | { readonly state: 'first'; readonly claim: ThreadClaim }
+  /** A claim that goes first came later, or was granted before it: its owner is to give up the place. */
+  | { readonly state: 'overtaken'; readonly claim: ThreadClaim }
+  /** It has given up its place. `mayEnter`: it may take a new one; else claims that go first are to take theirs before. */
+  | {
+      readonly state: 'out of line'
+      readonly claim: ThreadClaim
+      /** As the reading shows it: maybe with a place that its owner does not know of. */
+      readonly shown: ThreadClaim
+      readonly ahead: number
+      readonly againMs: number
+      readonly mayEnter: boolean
+    }
+  /** The reading shows another place than its owner knows. */
+  | { readonly state: 'moved'; readonly claim: ThreadClaim }
+  /** Another conversion, which came first, waits for the claim that this one replaces. */
+  | { readonly state: 'deadlock'; readonly claim: ThreadClaim }
 
-/** What the owner of a claim knows from GitHub's replies: its comment, and the time of its last edit. */
-export type KnownClaim = Pick<ThreadClaim, 'comment' | 'updatedAt'>
+/** What the owner of a claim knows: its comment and the time of its last edit, from GitHub's replies, and what it has not written yet. */
+export interface KnownClaim extends Pick<ThreadClaim, 'comment' | 'updatedAt'> {
+  /** Its place, or that it has none. Default: what the reading shows. */
+  readonly place?: number | 'none'
+  readonly held?: boolean
+  /** It ends those before it, and lets nobody go first. */
+  readonly forces?: boolean
+}
 
-/** The state of a claim. If the reading is older than the claim's last edit, the known time of that edit counts. */
+/** The state of a claim. If the reading is older than the claim's last edit, what its owner knows counts. */
 export function verdictOn(read: IssueReading, own: KnownClaim, settleMs: number): QueueVerdict {
-  const { comment } = own
-  const shown = read.thread.claims.find((claim) => claim.comment === comment)
+  const shown = read.thread.claims.find(({ comment }) => comment === own.comment)
   if (shown === undefined) return { state: 'missing' }
-  const claim = { ...shown, updatedAt: Math.max(shown.updatedAt, own.updatedAt) }
-  if (claim.end !== undefined) return { state: 'ended', claim }
+  const claim = { ...shown, place: placeOf(own, shown), updatedAt: Math.max(shown.updatedAt, own.updatedAt) }
+  if (endsOwn(claim, shown, own)) return { state: 'ended', claim }
+  if (own.held === true && shown.displaced !== undefined)
+    return { state: 'ended', claim: { ...claim, end: shown.displaced } }
   if (hasExpired(claim, read.dateMs)) return { state: 'expired', claim }
-  const before = read.thread.claims.filter((earlier) => earlier.comment < comment)
+  if (own.held === true) return { state: 'first', claim }
+  const replaced = read.thread.claims.find((other) => replaces(claim, other))
+  // Without a lease there is nothing to convert.
+  if (claim.replaced !== undefined && replaced === undefined) return { state: 'ended', claim }
+  if (replaced !== undefined && (replaced.end !== undefined || hasExpired(replaced, read.dateMs))) {
+    return { state: 'expired', claim }
+  }
+  const others = read.thread.claims.filter((other) => other !== shown && conflicts(other, claim))
+  const urgent = own.forces === true ? [] : others.filter((other) => goesFirst(other, claim, read))
+  if (claim.place === undefined) return { ...outOfLine(urgent, read, settleMs), claim, shown }
+  if (claim.place !== shown.place) return { state: 'moved', claim: shown }
+  const { place } = claim
+  if (urgent.some((other) => (other.place ?? Infinity) > place)) return { state: 'overtaken', claim }
+  // Its fence would be lower than that of a claim which may have been granted before it.
+  if (others.some((other) => standsFrom(other) < place && fenceAt(other) > place && mayHaveHeld(other))) {
+    if (claim.replaced === undefined) return { state: 'overtaken', claim }
+  }
+  const before = others.filter((other) => standsFrom(other) < place && !isKeptOut(other, replaced))
+  const verdict = behind(claim, before, read, settleMs)
+  if (verdict === undefined) return { state: 'first', claim }
+  return others.some((other) => isFirstConversion(other, claim, read)) ? { state: 'deadlock', claim } : verdict
+}
+
+function placeOf({ place }: KnownClaim, shown: ThreadClaim): number | undefined {
+  if (place === undefined) return shown.place
+  return place === 'none' ? undefined : place
+}
+
+/** Whether a reading ends a claim for its owner. That a later claim was held ends no claim that is not at the place it shows. */
+function endsOwn({ end, place }: ThreadClaim, shown: ThreadClaim, { held }: KnownClaim): boolean {
+  return end !== undefined && (end.how !== 'superseded' || held === true || place === shown.place)
+}
+
+/** Whether a waiting claim is to go before this one. A claim whose lease is over goes nowhere. */
+function goesFirst(other: ThreadClaim, claim: ThreadClaim, read: IssueReading): boolean {
+  if (other.end !== undefined || other.record?.heldSince !== undefined) return false
+  if (!other.yields || hasExpired(other, read.dateMs)) return false
+  return outranks(other, claim)
+}
+
+/** Whether the lease that a conversion replaces keeps a claim from being granted, until the conversion itself does. */
+function isKeptOut(other: ThreadClaim, replaced: ThreadClaim | undefined): boolean {
+  // Version 1 does not know where conversions stand.
+  if (replaced === undefined || !other.yields || !conflicts(other, replaced)) return false
+  return standsFrom(other) > standsFrom(replaced)
+}
+
+function isFirstConversion(other: ThreadClaim, claim: ThreadClaim, read: IssueReading): boolean {
+  if (claim.replaced === undefined || other.replaced === undefined || other.comment > claim.comment) return false
+  const isWaiting = other.end === undefined && other.record?.heldSince === undefined && !hasExpired(other, read.dateMs)
+  return isWaiting && read.thread.claims.some((held) => replaces(other, held) && held.end === undefined)
+}
+
+function outOfLine(
+  urgent: readonly ThreadClaim[],
+  read: IssueReading,
+  settleMs: number,
+): Omit<Extract<QueueVerdict, { state: 'out of line' }>, 'claim' | 'shown'> {
+  const waits = urgent.filter(({ place }) => place === undefined)
+  const againMs = soonest(waits, read, settleMs)
+  return { state: 'out of line', ahead: urgent.length, againMs, mayEnter: waits.length === 0 }
+}
+
+/** The verdict on a claim behind others; undefined if none of them is in its way. */
+function behind(
+  claim: ThreadClaim,
+  before: readonly ThreadClaim[],
+  read: IssueReading,
+  settleMs: number,
+): QueueVerdict | undefined {
   const open = before.filter(({ end }) => end === undefined)
-  const waits = before.map((earlier) => blocksForMs(earlier, read, settleMs)).filter((ms) => ms > 0)
-  if (open.length === 0 && waits.length === 0) return { state: 'first', claim }
-  const alive = open.filter((earlier) => !hasExpired(earlier, read.dateMs))
+  const againMs = soonest(before, read, settleMs)
+  if (open.length === 0 && againMs === 0) return undefined
+  const isLive = (other: ThreadClaim): boolean => !hasExpired(other, read.dateMs)
+  const holders = new Set(holdersOf(read.thread, isLive))
+  // Those that do not go first will step back.
+  const waiting = open.filter(
+    (other) => isLive(other) && !holders.has(other) && (!other.yields || outranks(other, claim)),
+  )
   // Only the first live waiter takes over: otherwise every waiter would write the same comment.
   const unrenewed = open.every((earlier) => isUnrenewed(earlier, read, settleMs)) ? open : []
   return {
     state: 'behind',
     claim,
-    ahead: Math.max(0, alive.length - 1),
-    againMs: waits.length === 0 ? 0 : waits.reduce((first, wait) => Math.min(first, wait)),
-    unrenewed,
+    ahead: waiting.length,
+    againMs,
+    unrenewed: unrenewed.toSorted((first, second) => standsFrom(first) - standsFrom(second)),
     cleanup: open.length === 0,
   }
 }
 
-/** The first claim that has not ended: it holds the lock, or will once its owner asks. */
+/** When the first of these claims may no longer be in the way. 0: none of them is. */
+function soonest(claims: readonly ThreadClaim[], read: IssueReading, settleMs: number): number {
+  const waits = claims.map((claim) => blocksForMs(claim, read, settleMs)).filter((ms) => ms > 0)
+  return waits.length === 0 ? 0 : waits.reduce((first, wait) => Math.min(first, wait))
+}
+
+/** The claims that hold the lock, or will once their owners ask: those that no open claim before them excludes. Only `counted` claims count. */
+export function holdersOf({ claims }: Thread, counted: (claim: ThreadClaim) => boolean = () => true): ThreadClaim[] {
+  const open = claims
+    .filter((claim) => claim.end === undefined && claim.place !== undefined && counted(claim))
+    .toSorted((first, second) => standsFrom(first) - standsFrom(second))
+  return open.filter((claim, index) => {
+    if (claim.record?.heldSince !== undefined) return true
+    // A conversion holds once it says so, or its owner has ended the claim that it replaces.
+    if (open.some((other) => replaces(claim, other))) return false
+    return !open.slice(0, index).some((earlier) => conflicts(earlier, claim))
+  })
+}
+
+/** The first of the claims that hold the lock, or will once their owners ask. */
 export function headOf(thread: Thread): ThreadClaim | undefined {
-  return thread.claims.find(({ end }) => end === undefined)
+  return holdersOf(thread)[0]
 }
 
 /** Whether a lease has expired for its owner, by GitHub's clock. */

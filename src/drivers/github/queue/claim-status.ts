@@ -6,8 +6,9 @@ import type { Deadline } from '../api/deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
 import { settleDuplicates } from './enqueuing.ts'
 import { heartbeat } from './heartbeat.ts'
-import { endedBy, expire, leave, refuse, endMissing } from './leaving.ts'
-import type { LocalClaim } from './local-claims.ts'
+import { complete, endReplaced, endedBy, expire, leave, refuse, endMissing } from './leaving.ts'
+import { fenceOfLocal, knownOf, type LocalClaim } from './local-claims.ts'
+import { stepBack, takePlace, takeTurn } from './turns.ts'
 import { takeOver, takeoverBy, evictAhead } from './takeover.ts'
 import { evictedBefore, successionOf } from '../protocol/thread.ts'
 import { headOf, settlesInMs, verdictOn, type IssueReading, type QueueVerdict } from '../protocol/verdict.ts'
@@ -23,7 +24,7 @@ export async function resolveStatus(
   for (;;) {
     const read = await context.reader.read(localClaim.issue, localClaim.key, deadline)
     await settleDuplicates(context, localClaim, read, deadline)
-    const verdict = verdictOn(read, localClaim, settleMs)
+    const verdict = verdictOn(read, knownOf(localClaim), settleMs)
     switch (verdict.state) {
       case 'missing': {
         const gone = mustShow(context, localClaim, read)
@@ -37,8 +38,31 @@ export async function resolveStatus(
         return leave(context, localClaim, endedBy(verdict.claim.end), read.thread)
       case 'expired':
         return expire(context, localClaim, read.thread, deadline)
+      case 'deadlock': {
+        await complete(context, localClaim, 'gave up', deadline)
+        return leave(context, localClaim, { state: 'absent', reason: 'deadlock' }, read.thread)
+      }
+      case 'overtaken': {
+        await stepBack(context, localClaim, deadline)
+        continue
+      }
+      case 'moved': {
+        if (takePlace(context, localClaim, verdict.claim)) continue
+        // The comment of its turn was deleted.
+        if (mustShow(context, localClaim, read)) await stepBack(context, localClaim, deadline)
+        else await deadline.pause(settleMs)
+        continue
+      }
+      case 'out of line': {
+        if (takePlace(context, localClaim, verdict.shown)) continue
+        if (verdict.mayEnter) {
+          await takeTurn(context, localClaim, deadline)
+          continue
+        }
+        if (!mayWait) return refuse(context, localClaim, read.thread, deadline)
+        return waitingFor(context, localClaim, verdict)
+      }
       case 'behind': {
-        if (localClaim.held) return stillHeld(context, localClaim, read)
         const status = await wait(context, localClaim, read, verdict, mayWait, deadline)
         if (status !== undefined) return status
         continue
@@ -71,8 +95,9 @@ export function mustShow({ settleMs }: GithubContext, localClaim: LocalClaim, re
 }
 
 /** The status of a held claim. */
-export function heldBy({ comment, after }: LocalClaim, ttlMs: number): ClaimStatus {
-  return { state: 'held', fence: comment, ttlMs, ...(after !== undefined && { after }) }
+export function heldBy(localClaim: LocalClaim, ttlMs: number): ClaimStatus {
+  const { after } = localClaim
+  return { state: 'held', fence: fenceOfLocal(localClaim), ttlMs, ...(after !== undefined && { after }) }
 }
 
 /** The time that a lease certainly has left: from when its last edit was sent, and at most what GitHub's clock says. */
@@ -110,8 +135,16 @@ async function wait(
   }
   if (!mayWait) return refuse(context, localClaim, read.thread, deadline)
   const askMs = staleInMs(context, localClaim, read, againMs)
-  localClaim.waiting = { ahead, againMs: askMs, at: context.environment.now() }
-  return { state: 'waiting', ahead, ttlMs: leftMs(context, localClaim), againMs: askMs }
+  return waitingFor(context, localClaim, { ahead, againMs: askMs })
+}
+
+function waitingFor(
+  context: GithubContext,
+  localClaim: LocalClaim,
+  { ahead, againMs }: { readonly ahead: number; readonly againMs: number },
+): ClaimStatus {
+  localClaim.waiting = { ahead, againMs, at: context.environment.now() }
+  return { state: 'waiting', ahead, ttlMs: leftMs(context, localClaim), againMs }
 }
 
 /** When to read again: for a claim with `evict: stale`, no later than when the holder has been silent for long enough. */
@@ -136,7 +169,7 @@ async function grant(
 ): Promise<ClaimStatus> {
   const ttlMs = leftMs(context, localClaim, claim.updatedAt, read.dateMs)
   localClaim.held = true
-  localClaim.after = successionOf(read.thread, localClaim.comment)
+  localClaim.after = successionOf(read.thread, fenceOfLocal(localClaim))
   localClaim.record = { ...localClaim.record, heldSince: timeAt(context) }
   const editedAt = context.environment.now()
   try {
@@ -146,13 +179,18 @@ async function grant(
   } catch {
     // The claim is held all the same: the first heartbeat will write it.
   }
-  context.markers.putUp(localClaim.issue, localClaim.author, evictedBefore(read.thread, localClaim.comment)?.author)
-  context.mirror.put(localClaim.issue, localClaim.record)
+  context.markers.putUp(
+    localClaim.issue,
+    localClaim.author,
+    evictedBefore(read.thread, fenceOfLocal(localClaim))?.author,
+  )
+  context.mirror.put(localClaim)
+  await endReplaced(context, localClaim, read, deadline)
   return heldBy(localClaim, ttlMs)
 }
 
 function stillHeld(context: GithubContext, localClaim: LocalClaim, read: IssueReading): ClaimStatus {
   const place = read.thread.claims.find(({ comment }) => comment === localClaim.comment)
-  localClaim.after ??= successionOf(read.thread, localClaim.comment)
+  localClaim.after ??= successionOf(read.thread, fenceOfLocal(localClaim))
   return heldBy(localClaim, leftMs(context, localClaim, place?.updatedAt, read.dateMs))
 }

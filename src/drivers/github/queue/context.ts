@@ -22,6 +22,7 @@ export interface GithubContext {
   readonly settleMs: number
   readonly publish: ReadonlySet<Published>
   readonly workerId: string | undefined
+  readonly nodeId: string | undefined
   /** Results given to `conclude`, by fence. */
   readonly results: Map<number, string>
 }

@@ -1,6 +1,6 @@
 /** Creating the comment of a claim, effectively once, and finding it again. */
 import type { Claim } from '../../../core/contract/driver.ts'
-import { claimCommentText, type CommentRecord } from '../protocol/claim-comment.ts'
+import { claimCommentText, type CommentRecord, type ReplacedClaim } from '../protocol/claim-comment.ts'
 import { roundingMs } from '../protocol/comment-text.ts'
 import type { Deadline } from '../api/deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
@@ -18,6 +18,7 @@ export async function enqueue(
   context: GithubContext,
   issue: number,
   claim: Claim,
+  replaced: ReplacedClaim | undefined,
   deadline: Deadline,
 ): Promise<LocalClaim> {
   const { environment, api, localClaims } = context
@@ -26,7 +27,10 @@ export async function enqueue(
     id: claim.id,
     key: claim.key,
     ttlMs: claim.ttlMs,
-    runner: publishedRunner(claim, context.publish, context.workerId),
+    mode: claim.mode,
+    priority: claim.priority,
+    ...(replaced !== undefined && { replaces: replaced }),
+    runner: publishedRunner(claim, context.publish, context),
     task: taskInfoIn(claim.runner.metadata?.['taskInfo']),
     claimedAt: at,
     heartbeatAt: at,
@@ -37,7 +41,7 @@ export async function enqueue(
     try {
       const { id, author, updatedAt } = await api.createComment(issue, claimCommentText(record), deadline)
       context.trustedAuthors.own(author)
-      return track(context, claim, { issue, comment: id, author, updatedAt, record, editedAt, held: false })
+      return track(context, claim, { issue, comment: id, place: id, author, updatedAt, record, editedAt, held: false })
     } catch (error) {
       if (!isInDoubt(error)) throw error
       localClaims.doubt(claim.id, environment.now())
@@ -61,11 +65,13 @@ export async function find(
   const place = read.thread.claims.find(({ record }) => record?.id === claim.id)
   if (place?.record === undefined || place.end?.how === 'completed') return undefined
   const { comment, record, updatedAt, author } = place
+  const { place: at = 'none' } = place
   // This process does not know when the comment was edited: assume the earliest time that the reading allows.
   const editedAt = read.begunAt - (read.dateMs + roundingMs - updatedAt)
   return track(context, claim, {
     issue,
     comment,
+    place: at,
     author,
     updatedAt,
     record,
@@ -81,9 +87,12 @@ export async function isHopeless(
   claim: Claim,
   deadline: Deadline,
 ): Promise<boolean> {
-  if (claim.evict === 'all') return false
+  // What a conversion waits for, its verdict says.
+  if (claim.evict === 'all' || claim.replaces !== undefined) return false
   const read = await context.reader.read(issue, claim.key, deadline)
-  const open = read.thread.claims.filter(({ end }) => end === undefined)
+  const open = read.thread.claims.filter(
+    ({ end, mode }) => end === undefined && (mode === 'exclusive' || claim.mode === 'exclusive'),
+  )
   if (open.every((earlier) => isSilent(earlier, read, earlier.ttlMs, context.settleMs))) return false
   const [head] = open
   return claim.evict !== 'stale' || head === undefined || !isSilent(head, read, claim.staleMs ?? 0, context.settleMs)
@@ -102,8 +111,8 @@ export async function settleDuplicates(
   const { claims, duplicates } = read.thread
   const own = claims.find(({ record }) => record?.id === localClaim.id)
   if (own?.record !== undefined && own.comment < localClaim.comment) {
-    const { comment, record, updatedAt, author } = own
-    Object.assign(localClaim, { comment, record, updatedAt, author, held: record.heldSince !== undefined })
+    const { comment, place = 'none', record, updatedAt, author } = own
+    Object.assign(localClaim, { comment, place, record, updatedAt, author, held: record.heldSince !== undefined })
   }
   for (const { id, comment } of duplicates) {
     if (id === localClaim.id && comment > localClaim.comment) await api.deleteComment(comment, deadline).catch(() => {})
@@ -114,7 +123,7 @@ export async function settleDuplicates(
 function track(
   { localClaims, environment }: GithubContext,
   claim: Pick<Claim, 'id' | 'key'> & Partial<Claim>,
-  known: Pick<LocalClaim, 'issue' | 'comment' | 'author' | 'updatedAt' | 'record' | 'editedAt' | 'held'>,
+  known: Pick<LocalClaim, 'issue' | 'comment' | 'place' | 'author' | 'updatedAt' | 'record' | 'editedAt' | 'held'>,
 ): LocalClaim {
   return localClaims.add({
     id: claim.id,

@@ -4,7 +4,7 @@ import { claimCommentText } from '../protocol/claim-comment.ts'
 import type { Deadline } from '../api/deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
 import { endedBy, expire, leave, endMissing } from './leaving.ts'
-import type { LocalClaim } from './local-claims.ts'
+import { knownOf, type LocalClaim } from './local-claims.ts'
 import { hasExpired, verdictOn } from '../protocol/verdict.ts'
 
 /** Renews a claim by an edit of its comment. Resolves to the status of the claim only if it has ended. */
@@ -47,7 +47,7 @@ async function statusAfterSilence(
 ): Promise<ClaimStatus | undefined> {
   if (context.environment.now() - localClaim.editedAt < localClaim.record.ttlMs) return undefined
   const read = await context.reader.read(localClaim.issue, localClaim.key, deadline)
-  const verdict = verdictOn(read, localClaim, context.settleMs)
+  const verdict = verdictOn(read, knownOf(localClaim), context.settleMs)
   if (verdict.state === 'ended') return leave(context, localClaim, endedBy(verdict.claim.end), read.thread)
   // If the reading does not show the claim, the following edit tells whether its comment exists.
   if (verdict.state !== 'missing') localClaim.updatedAt = verdict.claim.updatedAt

@@ -11,10 +11,12 @@ import type { GithubContext } from './context.ts'
 import { settleDuplicates, enqueue, find, isHopeless } from './enqueuing.ts'
 import { heartbeat } from './heartbeat.ts'
 import { complete, endedBy, expire, leave, unknownClaim, endMissing } from './leaving.ts'
-import type { LocalClaim } from './local-claims.ts'
+import type { ReplacedClaim } from '../protocol/claim-comment.ts'
+import { fenceOfLocal, knownOf, type LocalClaim } from './local-claims.ts'
 import { heldBy, leftMs, mustShow, resolveStatus } from './claim-status.ts'
 import { takeOver } from './takeover.ts'
-import { headOf, verdictOn } from '../protocol/verdict.ts'
+import { fenceAt } from '../protocol/thread.ts'
+import { holdersOf, verdictOn } from '../protocol/verdict.ts'
 
 type Renewal = Extract<Request, { op: 'renew' }>
 type Release = Extract<Request, { op: 'release' }>
@@ -37,7 +39,7 @@ export function carryOutOn(
     case 'release':
       return releaseOn(context, issue, request, deadline)
     case 'withdraw':
-      return Promise.resolve(unsupported('conversions'))
+      return withdrawOn(context, issue, request, deadline)
     case 'evict':
       return evictOn(context, issue, request, deadline)
   }
@@ -60,7 +62,37 @@ async function claimOn(context: GithubContext, issue: number, claim: Claim, dead
   if (!claim.wait && (await isHopeless(context, issue, claim, deadline))) {
     return context.localClaims.end(claim.id, { state: 'absent', reason: 'refused' })
   }
-  return resolveStatus(context, await enqueue(context, issue, claim, deadline), claim.wait, deadline)
+  const replaced = claim.replaces === undefined ? undefined : await leaseOf(context, issue, claim, deadline)
+  if (replaced === undefined && claim.replaces !== undefined) return context.localClaims.end(claim.id, unknownClaim)
+  return resolveStatus(context, await enqueue(context, issue, claim, replaced, deadline), claim.wait, deadline)
+}
+
+/** The held claim that a conversion replaces; undefined if there is none. */
+async function leaseOf(
+  context: GithubContext,
+  issue: number,
+  { key, replaces: id = '' }: Claim,
+  deadline: Deadline,
+): Promise<ReplacedClaim | undefined> {
+  const held = context.localClaims.find(id) ?? (await find(context, issue, { id, key }, deadline))
+  if (held?.held !== true) return undefined
+  const { replaces } = held.record
+  return { claim: id, place: Math.min(fenceOfLocal(held), replaces?.place ?? Infinity) }
+}
+
+/** Ends a waiting claim. A claim that is held by now stays, and is answered as such. */
+async function withdrawOn(
+  context: GithubContext,
+  issue: number,
+  request: Extract<Request, { op: 'withdraw' }>,
+  deadline: Deadline,
+): Promise<ClaimStatus> {
+  const { id, key } = request
+  const known = context.localClaims.find(id) ?? (await find(context, issue, { id, key }, deadline))
+  // Promoted by now, if nothing is before it any more.
+  const status = known === undefined ? undefined : await resolveStatus(context, known, true, deadline)
+  if (status !== undefined && status.state !== 'waiting') return status
+  return releaseOn(context, issue, { op: 'release', id, key }, deadline)
 }
 
 async function renewOn(
@@ -79,7 +111,7 @@ async function renewOn(
   const ended = known === undefined ? await takenOver(context, localClaim, deadline) : undefined
   if (ended !== undefined) return ended
   const { fenceFloor = 0, ttlMs } = request
-  if (fenceFloor > localClaim.comment) return unsupported('a fence above the id of its comment')
+  if (fenceFloor > fenceOfLocal(localClaim)) return unsupported('a fence above the id of its comment')
   const now = environment.now()
   const everyMs = localClaim.held
     ? rateBudget.editEveryMs(now, ttlMs, localClaims.size)
@@ -93,7 +125,7 @@ async function renewOn(
   if (!isDue) return heldBy(localClaim, leftMs(context, localClaim))
   const turnedOut = await takenOver(context, localClaim, deadline)
   if (turnedOut !== undefined) return turnedOut
-  context.mirror.put(localClaim.issue, localClaim.record)
+  context.mirror.put(localClaim)
   return heldBy(localClaim, ttlMs)
 }
 
@@ -113,10 +145,10 @@ async function releaseOn(
   if (localClaim === undefined) return localClaims.end(id, unknownClaim)
   const read = await context.reader.read(issue, key, deadline)
   await settleDuplicates(context, localClaim, read, deadline)
-  const verdict = verdictOn(read, localClaim, settleMs)
+  const verdict = verdictOn(read, knownOf(localClaim), settleMs)
   if (verdict.state === 'ended') return leave(context, localClaim, endedBy(verdict.claim.end), read.thread)
   if (verdict.state === 'expired') return expire(context, localClaim, read.thread, deadline)
-  const result = context.results.get(localClaim.comment) ?? (localClaim.held ? 'released' : 'gave up')
+  const result = context.results.get(fenceOfLocal(localClaim)) ?? (localClaim.held ? 'released' : 'gave up')
   const wasThere = await complete(context, localClaim, result, deadline)
   // If a reading that is recent enough does not show the claim, its comment was deleted or its author lost the right to
   // write. A holder is told so; a waiter only that the claim is unknown.
@@ -138,16 +170,16 @@ async function evictOn(
 ): Promise<ClaimStatus> {
   for (;;) {
     const { thread } = await context.reader.read(issue, key, deadline)
-    const claim = thread.claims.find(({ comment }) => comment === fence)
+    const claim = thread.claims.find((each) => fenceAt(each) === fence)
     if (claim?.end?.how === 'taken over' && claim.end.cause === 'evicted' && claim.end.reason === reason) {
       return { state: 'absent', reason: 'evicted', detail: reason }
     }
-    const head = headOf(thread)
-    if (head?.comment !== fence) return unknownClaim
+    const holder = holdersOf(thread).find((each) => fenceAt(each) === fence)
+    if (holder === undefined) return unknownClaim
     await takeOver(
       context,
       { issue, key, worker: context.workerId ?? 'an operator' },
-      [head],
+      [holder],
       'evicted',
       reason,
       deadline,
@@ -163,7 +195,7 @@ async function takenOver(
 ): Promise<ClaimStatus | undefined> {
   for (;;) {
     const read = await context.reader.read(localClaim.issue, localClaim.key, deadline)
-    const verdict = verdictOn(read, localClaim, context.settleMs)
+    const verdict = verdictOn(read, knownOf(localClaim), context.settleMs)
     if (verdict.state === 'ended') return leave(context, localClaim, endedBy(verdict.claim.end), read.thread)
     if (verdict.state !== 'missing' || !mustShow(context, localClaim, read)) return undefined
     if (context.trustedAuthors.isRefused(localClaim.author)) return endMissing(context, localClaim, read.thread)

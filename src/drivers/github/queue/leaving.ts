@@ -4,8 +4,9 @@ import { claimCommentText } from '../protocol/claim-comment.ts'
 import type { Deadline } from '../api/deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
 import { isNotFound, unavailable } from '../api/faults.ts'
-import type { LocalClaim } from './local-claims.ts'
+import { fenceOfLocal, type LocalClaim } from './local-claims.ts'
 import { expiredResult, type ClaimEnd, type Thread } from '../protocol/thread.ts'
+import type { IssueReading } from '../protocol/verdict.ts'
 
 /** The status of a claim that nobody knows. */
 export const unknownClaim: AbsentStatus = { state: 'absent', reason: 'unknown' }
@@ -26,7 +27,7 @@ export function endedBy(end: ClaimEnd | undefined): AbsentStatus {
 /** Writes the completion into the claim's comment. False: the comment no longer exists. */
 export async function complete(
   context: GithubContext,
-  localClaim: LocalClaim,
+  localClaim: Pick<LocalClaim, 'comment' | 'record'>,
   result: string,
   deadline: Deadline,
 ): Promise<boolean> {
@@ -46,6 +47,25 @@ export async function expire(
 ): Promise<ClaimStatus> {
   await complete(context, localClaim, expiredResult, deadline)
   return leave(context, localClaim, { state: 'absent', reason: 'expired' }, thread)
+}
+
+/**
+ * Ends the claim that a conversion replaces, once that is granted. If the edit fails, the conversion's own comment says the same, and the
+ * replaced claim is not renewed.
+ */
+export async function endReplaced(
+  context: GithubContext,
+  { record: { replaces } }: LocalClaim,
+  read: IssueReading,
+  deadline: Deadline,
+): Promise<void> {
+  if (replaces === undefined) return
+  const { localClaims } = context
+  const known = localClaims.find(replaces.claim)
+  const shown = read.thread.claims.find(({ record }) => record?.id === replaces.claim)
+  const old = known ?? (shown?.record === undefined ? undefined : { comment: shown.comment, record: shown.record })
+  localClaims.end(replaces.claim, unknownClaim)
+  if (old !== undefined) await complete(context, old, 'converted', deadline).catch(() => {})
 }
 
 /** Ends a claim whose comment was deleted, or whose author may no longer write. */
@@ -75,7 +95,7 @@ export function leave(
   status: AbsentStatus,
   thread: Thread,
 ): ClaimStatus {
-  context.results.delete(localClaim.comment)
+  context.results.delete(fenceOfLocal(localClaim))
   if (localClaim.held) {
     const next = thread.claims.find(({ comment, end }) => comment !== localClaim.comment && end === undefined)
     context.mirror.drop(localClaim.issue, localClaim.id)

@@ -1,5 +1,6 @@
 import type { AbsentStatus, Claim, Succession } from '../../../core/contract/driver.ts'
 import type { CommentRecord } from '../protocol/claim-comment.ts'
+import type { KnownClaim } from '../protocol/verdict.ts'
 
 /** What this process knows of a claim that it renews. */
 export interface LocalClaim {
@@ -7,21 +8,33 @@ export interface LocalClaim {
   readonly key: string
   readonly issue: number
   comment: number
+  /** Its place in the queue and its fence; `none` once it has stepped back. */
+  place: number | 'none'
   author: string
   readonly evict: Claim['evict']
   readonly staleMs: number | undefined
   record: CommentRecord
   /** GitHub's time of the last edit. */
   updatedAt: number
-  /** By our clock: when that edit was sent, and when the comment was first known to exist. */
+  /** By our clock: when that edit was sent, and when the comment that is its place was first known to exist. */
   editedAt: number
-  readonly thereAt: number
+  thereAt: number
   /** Since when readings have shown no claim before it; undefined while there is one. */
   firstSince: number | undefined
   held: boolean
   after: Succession | undefined
   /** The last status while waiting, and when it was read. */
   waiting: { readonly ahead: number; readonly againMs: number; readonly at: number } | undefined
+}
+
+/** What its owner knows of a claim, for the verdict on it. */
+export function knownOf({ comment, place, updatedAt, held, evict }: LocalClaim): KnownClaim {
+  return { comment, place, updatedAt, held, forces: evict === 'all' }
+}
+
+/** The fence of a claim that holds or has held. */
+export function fenceOfLocal({ place, comment }: LocalClaim): number {
+  return place === 'none' ? comment : place
 }
 
 /** How many ended claims are remembered: a late copy of a request must not restart one. */

@@ -1,5 +1,5 @@
 import { claimIn, claimCommentText, type CommentRecord } from '../protocol/claim-comment.ts'
-import { documentIn } from '../protocol/comment-text.ts'
+import { documentIn, objectOf, textOf } from '../protocol/comment-text.ts'
 
 /**
  * A cache of your own that the driver keeps up to date with the claims this process holds, so that `status` need not ask
@@ -9,6 +9,11 @@ export interface Mirror {
   set(key: string, value: string, options: { readonly namespace: string; readonly ttl: number }): unknown
   get(key: string, options: { readonly namespace: string }): unknown
   delete(key: string, options: { readonly namespace: string }): unknown
+}
+
+/** A claim and the account that wrote it. */
+interface MirroredClaim extends CommentRecord {
+  readonly assignee: string | undefined
 }
 
 const namespace = 'distributed-locks'
@@ -21,9 +26,9 @@ export class MirrorKeeper {
     this.#mirror = mirror
   }
 
-  put(issue: number, record: CommentRecord): void {
+  put({ issue, author, record }: { issue: number; author: string; record: CommentRecord }): void {
     const document = documentIn('claim', claimCommentText(record))
-    const value = JSON.stringify(document)
+    const value = JSON.stringify({ ...document, assignee: author })
     this.#try((mirror) => mirror.set(nameOf(issue), value, { namespace, ttl: record.ttlMs }))
   }
 
@@ -36,11 +41,13 @@ export class MirrorKeeper {
   }
 
   /** The mirrored claim of an issue; undefined if it is missing or invalid. */
-  async read(issue: number): Promise<CommentRecord | undefined> {
+  async read(issue: number): Promise<MirroredClaim | undefined> {
     try {
       const value: unknown = await this.#mirror?.get(nameOf(issue), { namespace })
       if (typeof value !== 'string') return undefined
-      return claimIn(`<!-- leasehold:claim -->\n\`\`\`json\n${value}\n\`\`\``)
+      const record = claimIn(`<!-- leasehold:claim -->\n\`\`\`json\n${value}\n\`\`\``)
+      const assignee = textOf(objectOf(JSON.parse(value))?.['assignee'])
+      return record && { ...record, assignee }
     } catch {
       return undefined
     }

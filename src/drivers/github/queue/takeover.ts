@@ -4,6 +4,7 @@ import { timeAt, type GithubContext } from './context.ts'
 import { isInDoubt } from '../api/faults.ts'
 import type { LocalClaim } from './local-claims.ts'
 import { takeoverText, type TakeoverCause } from '../protocol/takeover-comment.ts'
+import { conflicts, standsFrom } from '../protocol/precedence.ts'
 import type { ThreadClaim } from '../protocol/thread.ts'
 import { isSilent, type IssueReading } from '../protocol/verdict.ts'
 
@@ -49,19 +50,25 @@ export async function evictAhead(
   read: IssueReading,
   deadline: Deadline,
 ): Promise<boolean> {
-  const { comment, evict, staleMs = 0 } = localClaim
-  const open = read.thread.claims.filter((claim) => claim.comment < comment && claim.end === undefined)
-  const [head] = open
-  if (head === undefined || evict === undefined) return false
+  const { comment, place, evict, staleMs = 0 } = localClaim
+  const own = read.thread.claims.find((claim) => claim.comment === comment)
+  if (own === undefined || place === 'none') return false
+  const open = read.thread.claims
+    .filter((claim) => claim.end === undefined && standsFrom(claim) < place && conflicts(claim, own))
+    .toSorted((first, second) => standsFrom(first) - standsFrom(second))
+  if (open.length === 0 || evict === undefined) return false
   if (evict === 'all') {
-    // End the waiters before it too: one granted later would have a lower fence than this claim.
+    // The waiters before it lose their places: one granted later would have a lower fence than this claim.
     await takeOver(context, takeoverBy(localClaim), open, 'forced', 'forced', deadline)
     return true
   }
   // A waiter that has just become the first, without a grant, is not a silent holder.
-  const holds = head.record === undefined || head.record.heldSince !== undefined
-  if (!holds || !isSilent(head, read, staleMs, context.settleMs)) return false
-  await takeOver(context, takeoverBy(localClaim), [head], 'stale', 'stale', deadline)
+  const silent = open.filter((claim, index) => {
+    const holds = claim.record === undefined ? index === 0 : claim.record.heldSince !== undefined
+    return holds && isSilent(claim, read, staleMs, context.settleMs)
+  })
+  if (silent.length === 0) return false
+  await takeOver(context, takeoverBy(localClaim), silent, 'stale', 'stale', deadline)
   return true
 }
 

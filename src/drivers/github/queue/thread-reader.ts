@@ -9,6 +9,7 @@ import type { TrustedAuthors } from '../api/trusted-authors.ts'
 
 /** Older comments are not read: after twice the longest lease they cannot count any more. The third is a margin. */
 const horizonMs = 3 * ttlMaxMs
+const kinds = ['claim', 'takeover', 'turn'] as const
 /** How many takeovers are remembered. */
 const rememberedMax = 2000
 
@@ -45,9 +46,9 @@ export class ThreadReader {
     return { thread, dateMs, begunAt, begunDateMs, seenAt: this.#seenAt }
   }
 
-  /** The claims and takeovers among the comments whose authors may write. */
+  /** The claims, takeovers and turns among the comments whose authors may write. */
   counted(comments: readonly Comment[], deadline: Deadline): Promise<Comment[]> {
-    const ours = comments.filter(({ body }) => isText('claim', body) || isText('takeover', body))
+    const ours = comments.filter(({ body }) => kinds.some((kind) => isText(kind, body)))
     return this.#trustedAuthors.ofWriters(ours, deadline)
   }
 
