@@ -1,6 +1,13 @@
 import { version } from '../index.ts'
 import { plainMessageOf } from '../core/errors.ts'
-import { choiceOption, colourWords, parseArguments, secondWordAt, shellWords, type ParsedArguments } from './arguments.ts'
+import {
+  choiceOption,
+  colourWords,
+  parseArguments,
+  secondWordAt,
+  shellWords,
+  type ParsedArguments,
+} from './arguments.ts'
 import type { Command, CommandContext, ProcessContext } from './command.ts'
 import { acquireCommand } from './commands/acquire.ts'
 import { benchCommand } from './commands/bench.ts'

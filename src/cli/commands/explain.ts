@@ -87,7 +87,8 @@ async function overview(given: ParsedArguments, everywhere: boolean, context: Co
     if (snapshot.keys.length > 0) return 0
     if (isUnused(chooseStore(given, variables).url)) for (const line of setupHint) messages.say(line)
     const others = everywhere ? [] : await otherNamespaces(locks)
-    if (others.length > 0) messages.say(`other namespaces have locks: ${others.slice(0, 5).join(', ')}. See leasehold explain -A`)
+    if (others.length > 0)
+      messages.say(`other namespaces have locks: ${others.slice(0, 5).join(', ')}. See leasehold explain -A`)
     return 0
   })
 }

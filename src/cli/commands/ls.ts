@@ -6,6 +6,7 @@ import { everyLock, otherNamespaces, type ListedLock, type Selection } from '../
 import {
   cellsOf,
   compareRows,
+  droppableHeadings,
   headingsOf,
   rowsOf,
   rowsView,
@@ -92,7 +93,7 @@ function listingOf(given: ParsedArguments, { everywhere }: Selection, context: C
   const sort = choiceOption(given, 'sort', sortWords) ?? 'name'
   const isTable = format === 'table' || format === 'wide'
   const view = rowsView(context.look, { namespaces: everywhere, wide: format === 'wide' })
-  const table = new Table(headingsOf(view), context.look.columns)
+  const table = new Table(headingsOf(view), context.look.columns, droppableHeadings)
   const compare = compareRows(sort)
   let rows: LockRow[] = []
   const add = (lock: ListedLock): void => {

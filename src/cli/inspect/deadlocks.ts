@@ -51,7 +51,12 @@ function stepsOf(cycle: readonly WaitingClaim[], { keys, now }: Snapshot): Deadl
     const awaited = cycle.at(index - 1)?.key
     const held = keys.find((listed) => listed.key === awaited)?.claims.find((other) => isHeldBy(other, claim))
     const waitedMs = Math.max(0, now - claim.enteredAt)
-    return { key, claim, waitedMs, ...(held !== undefined && awaited !== undefined && { holds: { key: awaited, claim: held } }) }
+    return {
+      key,
+      claim,
+      waitedMs,
+      ...(held !== undefined && awaited !== undefined && { holds: { key: awaited, claim: held } }),
+    }
   })
 }
 

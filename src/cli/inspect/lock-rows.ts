@@ -110,6 +110,19 @@ export function headingsOf({ namespaces, wide, symbols }: RowsView): string[] {
   ]
 }
 
+/** Columns that a narrow terminal leaves out, first to last. */
+export const droppableHeadings = [
+  'RUNNER',
+  'OWNER',
+  'PRIORITY',
+  'KIND',
+  'LEFT',
+  'MODE',
+  'SERVICE',
+  'SINCE',
+  'FENCE',
+] as const
+
 export function cellsOf(row: LockRow, { namespaces, wide, symbols }: RowsView, now: Date): Cell[] {
   const { holder, waiting = 0 } = row
   const isContended = waiting > 0

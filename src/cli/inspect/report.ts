@@ -27,7 +27,12 @@ export function lockReport(
 ): Line[] {
   if (lock === null) return [[{ text: name, style: 'bold' }, ' is free: nobody holds it and nobody waits.']]
   const { look } = view
-  const lines: Line[] = [[{ text: name, style: 'bold' }, { text: ` (${lock.key})`, style: 'dim' }]]
+  const lines: Line[] = [
+    [
+      { text: name, style: 'bold' },
+      { text: ` (${lock.key})`, style: 'dim' },
+    ],
+  ]
   for (const holder of lock.holders) {
     const mark = look.symbols ? (isSilent(holder) ? '✗ ' : '● ') : ''
     const style = isSilent(holder) ? 'red' : 'green'
@@ -95,7 +100,7 @@ export function deadlockReport(cycle: DeadlockCycle, view: ReportView): Line[] {
   lines.push(['  nothing at first: clients that detect deadlocks end one of the waits within seconds. If it stays:'])
   const breaker = cycle.find(({ holds }) => holds !== undefined)
   if (breaker?.holds !== undefined)
-    lines.push(['  end the process of 1, or take from it what it holds: '], commandLine(evictionOf(breaker.holds, view)))
+    lines.push(['  end the process of 1, or take from it what it holds:'], commandLine(evictionOf(breaker.holds, view)))
   lines.push(['  to prevent it: take these locks with acquireAll, or in the same order everywhere'])
   return lines
 }
@@ -104,8 +109,7 @@ export function deadlockReport(cycle: DeadlockCycle, view: ReportView): Line[] {
 function adviceOn(lock: LockInfo, view: ReportView): Line[] {
   const silent = lock.holders.find((holder) => isSilent(holder))
   if (silent !== undefined) {
-    if (silent.expired)
-      return [['nothing: the lease is over, and the next client that asks gets the lock']]
+    if (silent.expired) return [['nothing: the lease is over, and the next client that asks gets the lock']]
     const heard = ageText(view.now.getTime() - silent.lastHeartbeat.getTime())
     return [
       [`${whoText(silent.runner)} has not renewed for ${heard}: it is dead, cut off, or renews by hand`],
@@ -129,7 +133,10 @@ function commandLine(words: string): Line {
 
 /** The command that takes a lock from one holder. */
 function evictionOf(
-  { key, claim }: { readonly key: string; readonly claim: Pick<ClaimInfo, 'fence'> & { range?: ClaimInfo['range'] | undefined } },
+  {
+    key,
+    claim,
+  }: { readonly key: string; readonly claim: Pick<ClaimInfo, 'fence'> & { range?: ClaimInfo['range'] | undefined } },
   { namespace }: ReportView,
 ): string {
   const { kind, name } = lockNameOf({ key, ...(claim.range && { range: claim.range }) })

@@ -4,6 +4,10 @@ import type { ClaimInfo } from '../../index.ts'
 const silentShare = 0.7
 
 /** Whether a lease has not been renewed for most of its ttl. */
-export function isSilent({ remainingMs, ttlMs, expired }: Pick<ClaimInfo, 'remainingMs' | 'ttlMs' | 'expired'>): boolean {
+export function isSilent({
+  remainingMs,
+  ttlMs,
+  expired,
+}: Pick<ClaimInfo, 'remainingMs' | 'ttlMs' | 'expired'>): boolean {
   return expired || remainingMs < ttlMs * (1 - silentShare)
 }

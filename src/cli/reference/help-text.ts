@@ -58,7 +58,8 @@ function readBlock(block: string, command: Command): HelpBlock {
   }
   // One line: `Exit codes: 0 done, 64 wrong use`.
   const [, short, text] = /^(Exit codes): (.*)$/s.exec(block) ?? []
-  if (short !== undefined && text !== undefined) return { kind: 'section', title: short, lines: [joined(text.split('\n'))] }
+  if (short !== undefined && text !== undefined)
+    return { kind: 'section', title: short, lines: [joined(text.split('\n'))] }
   return { kind: 'paragraph', text: joined([title, ...lines]) }
 }
 

@@ -5,7 +5,15 @@ import type { CommandContext } from '../command.ts'
 import { deadlocksBetween, type DeadlockCycle } from '../inspect/deadlocks.ts'
 import { pollEveryMs } from '../inspect/listing-watch.ts'
 import { listedLock, readSnapshot, type ListedLock, type Selection, type Snapshot } from '../inspect/listing.ts'
-import { cellsOf, headingsOf, rowsOf, rowsView, type LockRow, type SortWord } from '../inspect/lock-rows.ts'
+import {
+  cellsOf,
+  droppableHeadings,
+  headingsOf,
+  rowsOf,
+  rowsView,
+  type LockRow,
+  type SortWord,
+} from '../inspect/lock-rows.ts'
 import { lockReport, type ReportView } from '../inspect/report.ts'
 import { isSilent } from '../inspect/silence.ts'
 import { pollStore } from '../inspect/store-poll.ts'
@@ -140,7 +148,9 @@ class LiveScreen implements Disposable {
       if (each.namespace !== row.namespace) return false
       const called = lockNameOf(each)
       // The rows of ranges are parts of their inode.
-      return kind === 'range' ? called.kind === 'inode' && name.startsWith(`${called.name}:`) : called.name === name && called.kind === kind
+      return kind === 'range'
+        ? called.kind === 'inode' && name.startsWith(`${called.name}:`)
+        : called.name === name && called.kind === kind
     })
     this.#opened = lock?.key
     this.#scrolled = 0
@@ -192,7 +202,12 @@ class LiveScreen implements Disposable {
   #banner(): Line {
     if (this.#away !== undefined) {
       const since = clockTime(this.#away.since, new Date())
-      return [{ text: ` The store does not answer since ${since}: trying again every second. ${this.#away.why}`, style: 'red' }]
+      return [
+        {
+          text: ` The store does not answer since ${since}: trying again every second. ${this.#away.why}`,
+          style: 'red',
+        },
+      ]
     }
     const [cycle] = this.#deadlocks
     if (cycle !== undefined && this.#opened === undefined) {
@@ -207,11 +222,14 @@ class LiveScreen implements Disposable {
     const now = new Date(this.#snapshot?.wall ?? 0)
     const view = rowsView(look, { namespaces: this.#view.selection.everywhere, wide: false })
     const { rows, selected } = this.#list.page(this.#height)
-    const table = new Table(headingsOf(view), this.#size.columns - 2)
+    const table = new Table(headingsOf(view), this.#size.columns - 2, droppableHeadings)
     const [headings = [], ...lines] = table.lines(rows.map((row) => cellsOf(row, view, now)))
     const marked = lines.map((line, index): Line => {
       if (index !== selected) return ['  ', ...line]
-      return [{ text: '> ', style: 'inverse' }, ...line.map((span) => ({ text: textOf(span), style: 'inverse' as const }))]
+      return [
+        { text: '> ', style: 'inverse' },
+        ...line.map((span) => ({ text: textOf(span), style: 'inverse' as const })),
+      ]
     })
     const nothing = this.#locks.size === 0 ? '  nobody holds or waits for a lock' : '  no name matches'
     return [['  ', ...headings], ...(marked.length === 0 ? [[nothing]] : marked)]

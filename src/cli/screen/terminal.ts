@@ -74,12 +74,7 @@ class AlternateScreen implements TakenScreen {
   #isShown = false
   #isOver = false
 
-  constructor(
-    output: WriteStream,
-    input: ReadStream | undefined,
-    events: ScreenEvents,
-    size: () => TerminalSize,
-  ) {
+  constructor(output: WriteStream, input: ReadStream | undefined, events: ScreenEvents, size: () => TerminalSize) {
     this.#output = output
     this.#input = input
     this.#events = events

@@ -20,7 +20,8 @@ export const storeUrlHelp = `  --store URL         where the locks are kept: sql
                       default $LEASEHOLD_STORE, else a file in your state directory`
 
 /** The help of `--color`. */
-export const colourHelp = '  --color WHEN        auto (default), always or never; the variables NO_COLOR and FORCE_COLOR say the same'
+export const colourHelp =
+  '  --color WHEN        auto (default), always or never; the variables NO_COLOR and FORCE_COLOR say the same'
 
 /** The help of `--store`, `--namespace` and `--color`. */
 export const storeHelp = `${storeUrlHelp}
