@@ -73,11 +73,11 @@ describe('watch on a terminal', () => {
 
   test('gives the screen back when it crashes, and the error is read there', async () => {
     await using tmux = await terminal({ namespace: 'crash' })
-    const crash = `data:text/javascript,setTimeout(()=>{throw new Error("it broke")},2500)`
+    const crash = `data:text/javascript,setTimeout(()=>{throw new Error("broken")},2500)`
     await tmux.type(`NODE_OPTIONS='--import=${crash}' leasehold watch; echo "code $?"`)
     await eventually(() => tmux.isAlternate(), 'the screen is taken')
     const screen = await tmux.shows(/code 1/)
-    expect(screen).toContain('Error: it broke')
+    expect(screen).toContain('Error: broken')
     expect([await tmux.isAlternate(), await tmux.hasCursor()]).toEqual([false, true])
     // The terminal echoes again.
     await tmux.type('echo still-$((1 + 1))-here')

@@ -7,6 +7,9 @@ import { needProgram } from './debian.ts'
 import { eventually } from './eventually.ts'
 import { makeFolder, removeFolder } from './scratch-folder.ts'
 
+/** Far more than any program takes to draw. */
+const shownWithinMs = 20_000
+
 export interface TmuxOptions {
   readonly columns?: number
   readonly rows?: number
@@ -68,7 +71,7 @@ export class Tmux implements AsyncDisposable {
       return await eventually(async () => {
         last = await this.screen()
         return pattern.test(last) && last
-      }, `${pattern} on the screen`)
+      }, `${pattern} on the screen`, shownWithinMs)
     } catch (error) {
       throw new Error(`The screen shows:\n${last}`, { cause: error })
     }
