@@ -64,6 +64,7 @@ async function capture(command, rows, url) {
     await pause(shownWithinMs)
     const screen = tmux('capture-pane', '-e', '-p', '-t', 'picture')
     // The prompt after the command.
+    // eslint-disable-next-line no-control-regex -- SGR sequences
     return screen.trimEnd().replace(/\n(?:\u001b\[[\d;]*m)*\$$/, '')
   } finally {
     tmux('kill-server')

@@ -68,10 +68,14 @@ export class Tmux implements AsyncDisposable {
   async shows(pattern: RegExp): Promise<string> {
     let last = ''
     try {
-      return await eventually(async () => {
-        last = await this.screen()
-        return pattern.test(last) && last
-      }, `${pattern} on the screen`, shownWithinMs)
+      return await eventually(
+        async () => {
+          last = await this.screen()
+          return pattern.test(last) && last
+        },
+        `${pattern} on the screen`,
+        shownWithinMs,
+      )
     } catch (error) {
       throw new Error(`The screen shows:\n${last}`, { cause: error })
     }

@@ -105,7 +105,14 @@ export function headingsOf({ namespaces, wide, symbols }: RowsView): string[] {
   return [
     ...(symbols ? [''] : []),
     ...(namespaces ? ['NAMESPACE'] : []),
-    ...['NAME', 'KIND', 'MODE', 'HOLDER', 'SERVICE', 'AGE', 'LEFT', 'WAITING'],
+    'NAME',
+    'KIND',
+    'MODE',
+    'HOLDER',
+    'SERVICE',
+    'AGE',
+    'LEFT',
+    'WAITING',
     ...(wide ? ['FENCE', 'SINCE', 'PRIORITY', 'OWNER', 'RUNNER'] : []),
   ]
 }
@@ -121,6 +128,7 @@ export const droppableHeadings = [
   'SERVICE',
   'SINCE',
   'FENCE',
+  'HOLDER',
 ] as const
 
 export function cellsOf(row: LockRow, { namespaces, wide, symbols }: RowsView, now: Date): Cell[] {

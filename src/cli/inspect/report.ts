@@ -58,7 +58,7 @@ function heading(text: string): { text: string; style: 'bold' } {
 }
 
 function describeClaim(claim: ClaimInfo, { now }: ReportView): string {
-  const parts = [`${runnerText(claim.runner)}`, ...serviceAndOwner(claim)]
+  const parts = [runnerText(claim.runner), ...serviceAndOwner(claim)]
   if (claim.mode === 'shared') parts.push(claim.limit === undefined ? 'shared' : `one of ${claim.limit} permits`)
   if (claim.range !== undefined) parts.push(`bytes ${claim.range.start} to ${claim.range.end}`)
   if (claim.acquiredAt !== undefined)
@@ -144,7 +144,10 @@ function evictionOf(
   const options = [
     ...(kind === 'name' ? [] : ['--kind', kind]),
     ...(of === namespace ? [] : ['--namespace', of]),
-    ...['--fence', String(claim.fence), '--reason', 'TEXT'],
+    '--fence',
+    String(claim.fence),
+    '--reason',
+    'TEXT',
   ]
   // A name that begins with a dash would be read as an option.
   const words = name.startsWith('-') ? [...options, '--', name] : [name, ...options]

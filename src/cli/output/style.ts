@@ -37,7 +37,7 @@ const codes = {
 export function renderLine(line: Line, { colour, columns }: Pick<Look, 'colour' | 'columns'>): string {
   let left = columns ?? Infinity
   let rendered = ''
-  const spans = line.map((span) => (typeof span === 'string' ? { text: span } : span) as Span)
+  const spans = line.map((span): Span => (typeof span === 'string' ? { text: span } : span))
   for (const [index, { text, style }] of spans.entries()) {
     const safe = printable(text)
     const isWhole = textWidth(safe) <= left

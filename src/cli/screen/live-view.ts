@@ -137,7 +137,7 @@ class LiveScreen implements Disposable {
     if (key === '\r' || key === '\u001b') {
       this.#isTyping = false
       if (key === '\u001b') this.#list.setFilter('')
-    } else if (key === '\u007f') this.#list.setFilter([...this.#list.filter].slice(0, -1).join(''))
+    } else if (key === '\u007f') this.#list.setFilter(this.#list.filter.replace(/.$/su, ''))
     else if (!/^\p{C}/u.test(key)) this.#list.setFilter(this.#list.filter + key)
   }
 
