@@ -3,9 +3,9 @@ import type { Locks } from '../../index.ts'
 import { commonOptions, onlyName, type ParsedArguments } from '../arguments.ts'
 import type { Command, CommandContext } from '../command.ts'
 import { readDeadlocks } from '../inspect/deadlocks.ts'
-import { otherNamespaces, readSnapshot } from '../inspect/listing.ts'
+import { otherNamespaces, readStore } from '../inspect/listing.ts'
 import { lockReport, overviewReport } from '../inspect/report.ts'
-import { formatHelp, formatOptions, lockDocument, readFormat } from '../output/format.ts'
+import { formatHelp, formatOptions, formatDocument, readFormat } from '../output/format.ts'
 import { kindHelp, kindOption, readTarget, shownName, type Target } from '../output/lock-name.ts'
 import { chooseStore, isUnused, setupHint, storeHelp, withLocks } from '../stores/store.ts'
 import { UsageError } from '../exit-codes.ts'
@@ -61,11 +61,11 @@ async function explainOne(
   if (format === 'name') print(`${printable(target.name)}\n`)
   else if (format === 'json' || format === 'yaml') {
     const free = { scope: target.name, key, holders: [], waiters: [], held: 0, waiting: 0 }
-    print(lockDocument(format, target, lock ?? free))
+    print(formatDocument(format, target, lock ?? free))
   } else {
     // A deadlock has a waiter at each of its locks.
     const isAwaited = lock !== null && lock.waiting > 0
-    const read = isAwaited ? await readDeadlocks(() => readSnapshot(locks, { everywhere: false })) : undefined
+    const read = isAwaited ? await readDeadlocks(() => readStore(locks, { everywhere: false })) : undefined
     const deadlocks = read?.deadlocks.filter((cycle) => cycle.some((step) => step.key === key)) ?? []
     const view = { look, now: new Date(), namespace: locks.namespace }
     printText(lockReport(shownName(target), lock, deadlocks, view))
@@ -80,7 +80,7 @@ async function overview(given: ParsedArguments, everywhere: boolean, context: Co
   if (given.texts.has('output') || given.flags.has('json'))
     throw new UsageError('explain needs a NAME for a document. For all locks: leasehold ls --json')
   return withLocks(given, context, {}, async (locks) => {
-    const { snapshot, deadlocks } = await readDeadlocks(() => readSnapshot(locks, { everywhere }))
+    const { snapshot, deadlocks } = await readDeadlocks(() => readStore(locks, { everywhere }))
     // The clock of this machine when the store was read: ages count to that moment.
     const view = { look, now: new Date(snapshot.wall || Date.now()), namespace: locks.namespace }
     printText(overviewReport(snapshot, deadlocks, view))

@@ -15,7 +15,7 @@ import {
 } from '../inspect/lock-rows.ts'
 import { watchListing } from '../inspect/listing-watch.ts'
 import { chooseStore, isUnused, setupHint, storeHelp, withLocks } from '../stores/store.ts'
-import { formatHelp, formatOptions, lockDocument, readFormat } from '../output/format.ts'
+import { formatHelp, formatOptions, formatDocument, readFormat } from '../output/format.ts'
 import { lockNameOf } from '../output/lock-name.ts'
 import { Table } from '../output/table.ts'
 import { quoted } from '../output/terminal-text.ts'
@@ -100,7 +100,7 @@ function listingOf(given: ParsedArguments, { everywhere }: Selection, context: C
     const now = new Date()
     if (isTable) rows.push(...rowsOf(lock, now))
     else if (format === 'name') rows.push(...rowsOf(lock, now).slice(0, 1))
-    else context.print(lockDocument(format, lockNameOf(lock), lock))
+    else context.print(formatDocument(format, lockNameOf(lock), lock))
   }
   const flush = (): void => {
     if (rows.length === 0) return

@@ -9,7 +9,7 @@ import { pollStore } from '../inspect/store-poll.ts'
 import { storeHelp } from '../stores/store.ts'
 import { UsageError } from '../exit-codes.ts'
 import { clockTime, runnerText } from '../output/holder-text.ts'
-import { lockDocument } from '../output/format.ts'
+import { formatDocument } from '../output/format.ts'
 import {
   kindHelp,
   kindOption,
@@ -120,5 +120,5 @@ function showState(called: LockName, { holders, held: heldBy, waiting: waitedFor
 }
 
 function showDocument(called: LockName, lock: LockInfo): string {
-  return lockDocument('json', called, lock)
+  return formatDocument('json', called, lock)
 }

@@ -61,7 +61,7 @@ export function listedLock(key: ListedKey, now: number, wall: number): ListedLoc
 }
 
 /** The selected locks at one time, as many as are kept in memory. */
-export async function readSnapshot(locks: Locks, selection: Selection): Promise<Snapshot> {
+export async function readStore(locks: Locks, selection: Selection): Promise<Snapshot> {
   const keys: ListedKey[] = []
   let claims = 0
   let clocks = { now: 0, wall: 0 }

@@ -6,7 +6,7 @@ import { ageText } from '../output/short-time.ts'
 import type { Look } from '../output/style.ts'
 import type { Cell } from '../output/table.ts'
 import type { ListedLock } from './listing.ts'
-import { isSilent } from './silence.ts'
+import { isUnrenewed } from './unrenewed.ts'
 
 /** One holder of a lock, or a lock that is only waited for, as a row of a table. */
 export interface LockRow {
@@ -163,12 +163,12 @@ function leftCell(holder: ClaimInfo | undefined): Cell {
   if (holder === undefined) return '-'
   if (holder.expired) return { text: 'expired', style: 'red' }
   const left = ageText(holder.remainingMs)
-  return isSilent(holder) ? { text: left, style: 'red' } : left
+  return isUnrenewed(holder) ? { text: left, style: 'red' } : left
 }
 
 function markOf({ holder, waiting = 0 }: LockRow): Cell {
   if (holder === undefined) return { text: '○', style: 'dim' }
-  if (isSilent(holder)) return { text: '✗', style: 'red' }
+  if (isUnrenewed(holder)) return { text: '✗', style: 'red' }
   return waiting > 0 ? { text: '▲', style: 'yellow' } : { text: '●', style: 'green' }
 }
 

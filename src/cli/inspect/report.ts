@@ -8,7 +8,7 @@ import { ageText } from '../output/short-time.ts'
 import type { Line, Look } from '../output/style.ts'
 import type { DeadlockCycle } from './deadlocks.ts'
 import { listedLock, type ListedLock, type Snapshot } from './listing.ts'
-import { isSilent } from './silence.ts'
+import { isUnrenewed } from './unrenewed.ts'
 
 /** What reports need besides the locks. */
 export interface ReportView {
@@ -34,8 +34,8 @@ export function lockReport(
     ],
   ]
   for (const holder of lock.holders) {
-    const mark = look.symbols ? (isSilent(holder) ? '✗ ' : '● ') : ''
-    const style = isSilent(holder) ? 'red' : 'green'
+    const mark = look.symbols ? (isUnrenewed(holder) ? '✗ ' : '● ') : ''
+    const style = isUnrenewed(holder) ? 'red' : 'green'
     lines.push(['  ', { text: `${mark}held by`, style }, ` ${describeClaim(holder, view)}`])
   }
   if (lock.holders.length === 0) lines.push(['  held by nobody: the first in line will have it as soon as it asks'])
@@ -107,7 +107,7 @@ export function deadlockReport(cycle: DeadlockCycle, view: ReportView): Line[] {
 
 /** What an operator can do about a lock that others wait for, or whose holder seems dead. */
 function adviceOn(lock: LockInfo, view: ReportView): Line[] {
-  const silent = lock.holders.find((holder) => isSilent(holder))
+  const silent = lock.holders.find((holder) => isUnrenewed(holder))
   if (silent !== undefined) {
     if (silent.expired) return [['nothing: the lease is over, and the next client that asks gets the lock']]
     const heard = ageText(view.now.getTime() - silent.lastHeartbeat.getTime())
@@ -168,7 +168,7 @@ const shownMax = 10
 export function overviewReport(snapshot: Snapshot, deadlocks: readonly DeadlockCycle[], view: ReportView): Line[] {
   const locks = snapshot.keys.map((key) => listedLock(key, snapshot.now, snapshot.wall))
   const deadlocked = new Set(deadlocks.flat().map(({ key }) => key))
-  const silent = locks.filter((lock) => lock.holders.some((holder) => isSilent(holder)))
+  const silent = locks.filter((lock) => lock.holders.some((holder) => isUnrenewed(holder)))
   const contended = locks.filter(({ waiting, key }) => waiting > 0 && !deadlocked.has(key) && !silentKey(silent, key))
   const waiting = locks.reduce((sum, lock) => sum + lock.waiting, 0)
   const held = locks.filter((lock) => lock.held > 0).length
@@ -182,7 +182,7 @@ export function overviewReport(snapshot: Snapshot, deadlocks: readonly DeadlockC
     title: 'not renewed: the holder is dead, cut off, or renews by hand',
     style: 'red',
     describe: (lock) => {
-      const holder = lock.holders.find((each) => isSilent(each))
+      const holder = lock.holders.find((each) => isUnrenewed(each))
       if (holder === undefined) return []
       const ends = holder.expired ? 'expired' : `ends by itself in ${ageText(holder.remainingMs)}`
       const heard = `last renewed ${ageText(view.now.getTime() - holder.lastHeartbeat.getTime())} ago, ${ends}`

@@ -30,7 +30,7 @@ export function readFormat(given: ParsedArguments): Format {
 }
 
 /** A lock as a document for programs. */
-export function lockDocument(format: 'json' | 'yaml', called: LockName, lock: LockInfo): string {
+export function formatDocument(format: 'json' | 'yaml', called: LockName, lock: LockInfo): string {
   const document = lockJson(called, lock)
   return format === 'json' ? `${printableJson(document)}\n` : yamlDocument(document)
 }

@@ -5,13 +5,13 @@ import { cutToWidth, textWidth } from './text-width.ts'
 export type Style = keyof typeof codes
 
 /** A piece of text with a style. */
-export interface Span {
+export interface StyledText {
   readonly text: string
   readonly style?: Style | undefined
 }
 
 /** One line of output. Its texts may be others' words: only {@link renderLine} adds escape sequences. */
-export type Line = readonly (string | Span)[]
+export type Line = readonly (string | StyledText)[]
 
 /** What the reader of the output can see. */
 export interface Look {
@@ -37,7 +37,7 @@ const codes = {
 export function renderLine(line: Line, { colour, columns }: Pick<Look, 'colour' | 'columns'>): string {
   let left = columns ?? Infinity
   let rendered = ''
-  const spans = line.map((span): Span => (typeof span === 'string' ? { text: span } : span))
+  const spans = line.map((span): StyledText => (typeof span === 'string' ? { text: span } : span))
   for (const [index, { text, style }] of spans.entries()) {
     const safe = printable(text)
     const isWhole = textWidth(safe) <= left
@@ -80,7 +80,7 @@ export function wantsSymbols(variables: Readonly<Record<string, string | undefin
 export function wrapLine(line: Line, columns: number): Line[] {
   const spans = line.map((span) => (typeof span === 'string' ? { text: span } : span))
   const indent = ' '.repeat(Math.min(/^ */.exec(spans.map(({ text }) => text).join(''))?.[0].length ?? 0, columns >> 1))
-  const lines: Span[][] = [[]]
+  const lines: StyledText[][] = [[]]
   let used = 0
   for (const { text, style } of spans) {
     for (const word of printable(text).match(/ *[^ ]+| +$/g) ?? []) {

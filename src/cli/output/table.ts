@@ -1,5 +1,5 @@
 import { printable } from '../../core/printable.ts'
-import type { Line, Span } from './style.ts'
+import type { Line, StyledText } from './style.ts'
 import { cutToWidth, textWidth } from './text-width.ts'
 
 const gap = '  '
@@ -7,7 +7,7 @@ const gap = '  '
 const columnMin = 8
 
 /** A cell, with a style or without. */
-export type Cell = string | Span
+export type Cell = string | StyledText
 
 /**
  * A table with aligned columns under their headings, formatted a part at a time. A column that a later part makes wider is wider from there
@@ -78,7 +78,7 @@ function rowWidth(widths: readonly number[]): number {
   return shown.reduce((sum, width) => sum + width, 0) + gap.length * Math.max(0, shown.length - 1)
 }
 
-function lineOf(row: readonly Span[], widths: readonly number[]): Line {
+function lineOf(row: readonly StyledText[], widths: readonly number[]): Line {
   const last = row.findLastIndex(({ text }, column) => text !== '' && (widths[column] ?? 0) > 0)
   return row.slice(0, last + 1).flatMap(({ text, style }, column) => {
     const width = widths[column] ?? 0
@@ -89,6 +89,6 @@ function lineOf(row: readonly Span[], widths: readonly number[]): Line {
   })
 }
 
-function spanOf(cell: Cell): Span {
+function spanOf(cell: Cell): StyledText {
   return typeof cell === 'string' ? { text: cell } : cell
 }

@@ -4,7 +4,7 @@ import type { ParsedArguments } from '../arguments.ts'
 import type { CommandContext } from '../command.ts'
 import { deadlocksBetween, type DeadlockCycle } from '../inspect/deadlocks.ts'
 import { pollEveryMs } from '../inspect/listing-watch.ts'
-import { listedLock, readSnapshot, type ListedLock, type Selection, type Snapshot } from '../inspect/listing.ts'
+import { listedLock, readStore, type ListedLock, type Selection, type Snapshot } from '../inspect/listing.ts'
 import {
   cellsOf,
   droppableHeadings,
@@ -15,11 +15,11 @@ import {
   type SortWord,
 } from '../inspect/lock-rows.ts'
 import { lockReport, type ReportView } from '../inspect/report.ts'
-import { isSilent } from '../inspect/silence.ts'
+import { isUnrenewed } from '../inspect/unrenewed.ts'
 import { pollStore } from '../inspect/store-poll.ts'
 import { clockTime } from '../output/holder-text.ts'
 import { lockNameOf, shownName, type Target } from '../output/lock-name.ts'
-import { renderLine, wrapLine, type Line, type Span } from '../output/style.ts'
+import { renderLine, wrapLine, type Line, type StyledText } from '../output/style.ts'
 import { Table } from '../output/table.ts'
 import { chooseStore, describeStore } from '../stores/store.ts'
 import { ListState } from './list-state.ts'
@@ -41,7 +41,7 @@ export async function watchScreen(view: LiveView, given: ParsedArguments, contex
   try {
     return await pollStore(given, context, {
       everyMs: pollEveryMs,
-      read: (locks) => readSnapshot(locks, view.selection),
+      read: (locks) => readStore(locks, view.selection),
       show: (snapshot) => void live.show(snapshot),
       away: (why) => live.away(why),
       // The screen is taken only once the store has answered: an error before that is read where it was printed.
@@ -186,9 +186,9 @@ class LiveScreen implements Disposable {
     const locks = [...this.#locks.values()]
     const held = locks.filter((lock) => lock.held > 0).length
     const waiting = locks.reduce((sum, lock) => sum + lock.waiting, 0)
-    const silent = locks.filter((lock) => lock.holders.some((holder) => isSilent(holder))).length
+    const silent = locks.filter((lock) => lock.holders.some((holder) => isUnrenewed(holder))).length
     const dot = this.#context.look.symbols ? ' · ' : ', '
-    const line: Span[] = [
+    const line: StyledText[] = [
       { text: ` ${locks.length}${this.#snapshot?.truncated === true ? '+' : ''} locks${dot}${held} held${dot}` },
       { text: `${waiting} waiting`, style: waiting > 0 ? 'yellow' : undefined },
     ]
@@ -256,7 +256,7 @@ class LiveScreen implements Disposable {
   }
 }
 
-function textOf(span: string | Span): string {
+function textOf(span: string | StyledText): string {
   return typeof span === 'string' ? span : span.text
 }
 

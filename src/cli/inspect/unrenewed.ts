@@ -4,7 +4,7 @@ import type { ClaimInfo } from '../../index.ts'
 const silentShare = 0.7
 
 /** Whether a lease has not been renewed for most of its ttl. */
-export function isSilent({
+export function isUnrenewed({
   remainingMs,
   ttlMs,
   expired,
