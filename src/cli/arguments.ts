@@ -5,7 +5,14 @@ import { quoted } from './output/terminal-text.ts'
 import { UsageError } from './exit-codes.ts'
 
 /** The options a command knows, by their long names. */
-export type OptionTable = Readonly<Record<string, { readonly type: 'string' | 'boolean'; readonly short?: string }>>
+export type OptionTable = Readonly<Record<string, OptionType>>
+
+/** How an option is parsed, and the words that it takes, for completions. */
+interface OptionType {
+  readonly type: 'string' | 'boolean'
+  readonly short?: string
+  readonly choices?: readonly string[]
+}
 
 /** A parsed command line: the last value of each option, and the arguments that are not options. */
 export interface ParsedArguments {
@@ -14,11 +21,20 @@ export interface ParsedArguments {
   readonly positionals: readonly string[]
 }
 
-/** Options that every command has. */
+/** The words of `--color`. */
+export const colourWords = ['auto', 'always', 'never'] as const
+
+/** The options of commands without a store. */
+export const colourOption = {
+  color: { type: 'string', choices: colourWords },
+  help: { type: 'boolean', short: 'h' },
+} satisfies OptionTable
+
+/** Options that every command with a store has. */
 export const commonOptions = {
   store: { type: 'string' },
   namespace: { type: 'string' },
-  help: { type: 'boolean', short: 'h' },
+  ...colourOption,
 } satisfies OptionTable
 
 /** Splits arguments into options and positionals. An argument after `--` is never an option. */
@@ -70,6 +86,18 @@ export function onlyName(given: ParsedArguments, command: string): string {
   if (name === undefined) throw new UsageError(`${command} needs the NAME of a lock.`)
   if (more.length > 0) throw new UsageError(`${command} takes one NAME; ${quoted(more[0] as string)} is one too many.`)
   return name
+}
+
+/** An option whose value is one of a few words. */
+export function choiceOption<Word extends string>(
+  given: ParsedArguments,
+  name: string,
+  words: readonly Word[],
+): Word | undefined {
+  const text = given.texts.get(name)
+  const word = words.find((each) => each === text)
+  if (text === undefined || word !== undefined) return word
+  throw new UsageError(`--${name} is ${quoted(text)}. Use one of ${words.join(', ')}.`)
 }
 
 /** The smallest and the largest allowed value, both included. */

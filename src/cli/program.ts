@@ -4,6 +4,7 @@ import { runCommandLine } from './command-line.ts'
 import { standardErrorMessages } from './output/messages.ts'
 import { askAtTerminal } from './output/question.ts'
 import { standardOutput } from './output/standard-output.ts'
+import { ProcessTerminal } from './screen/terminal.ts'
 
 /** Runs the command line of this process, and ends the process with its exit code. */
 export async function runProgram(): Promise<void> {
@@ -16,7 +17,17 @@ export async function runProgram(): Promise<void> {
     drained,
     connect,
     ask: isatty(0) && isatty(2) ? askAtTerminal : undefined,
+    terminal: outputTerminal(),
   })
   await messages.written()
   finish(exitCode)
+}
+
+/** The terminal of standard output. Its streams are opened with their first use: a supervised command shares them. */
+function outputTerminal(): ProcessTerminal | undefined {
+  if (!isatty(1)) return undefined
+  return new ProcessTerminal(
+    () => process.stdout,
+    () => (isatty(0) ? process.stdin : undefined),
+  )
 }

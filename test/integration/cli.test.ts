@@ -380,9 +380,7 @@ test('ls shows holders and waiters of other processes', async () => {
   await waiter.says(/waiting for/)
   const { code, output } = await leasehold('ls').ended()
   expect(code).toBe(0)
-  expect(output).toMatch(
-    new RegExp(`^NAME .*\ndemo +name +runner_\\S+ +\\S+ +${holder.pid} +[\\d:]+ +[\\d.]+ s +\\d+ +1\n$`),
-  )
+  expect(output).toMatch(new RegExp(`^NAME .*\ndemo +name +exclusive +\\S+:${holder.pid} +sh +\\d+s +\\d+s +1\n$`))
 })
 
 test('watch shows who holds a lock, whenever that changes, until it is interrupted', async () => {

@@ -20,6 +20,8 @@ const everyCommand = [
   'doctor',
   'bench',
   'serve',
+  'completion',
+  'man',
 ]
 
 describe('help', () => {
@@ -71,7 +73,10 @@ describe('bad input', () => {
     ['a namespace with a slash', ['ls', '--namespace', 'a/b'], 'not usable'],
     ['an impossible ttl', ['run', 'a', '--ttl', '-5s', '--', 'true'], '--ttl is "-5s"'],
     ['an unknown strategy', ['run', 'a', '--on-conflict', 'x', '--', 'true'], 'Use one of wait, fail'],
-    ['watching nothing', ['watch'], 'watch needs the NAME of a lock, or --all'],
+    ['watching a kind of nothing', ['watch', '--kind', 'inode'], 'shows every kind'],
+    ['an unknown format', ['ls', '-o', 'xml'], 'Use one of wide, json'],
+    ['an unknown order', ['ls', '--sort', 'colour'], 'Use one of name, age'],
+    ['an unknown colour', ['ls', '--color', 'pink'], 'Use one of auto, always, never'],
     ['an eviction without a reason', ['evict', 'a', '--yes'], 'needs --reason'],
     ['an eviction nobody can agree to', ['evict', 'a', '--reason', 'x'], 'add --yes'],
   ])('%s exits with 64 and says what is wrong', async (_, args, message) => {
@@ -99,7 +104,7 @@ describe('ls', () => {
     await Promise.all([...names, 'b/1'].map((name) => locks.acquire(name)))
     expect(await leasehold('ls', 'a/')).toBe(0)
     const lines = shown.output.trimEnd().split('\n')
-    expect(lines[0]).toMatch(/^NAME +KIND +HOLDER +HOST +PID +SINCE +LEFT +FENCE +WAITING$/)
+    expect(lines[0]).toMatch(/^NAME +KIND +MODE +HOLDER +SERVICE +AGE +LEFT +WAITING$/)
     expect(
       lines
         .slice(1)

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { runCommandLine } from '../../src/cli/command-line.ts'
-import type { CommandContext } from '../../src/cli/command.ts'
+import type { ProcessContext } from '../../src/cli/command.ts'
 import { messagesTo } from '../../src/cli/output/messages.ts'
 import { connect, LeaseholdError } from '../../src/index.ts'
 
@@ -10,7 +10,7 @@ const gone = (): LeaseholdError => new LeaseholdError('UNAVAILABLE', 'The store 
 async function elect(open: (time: number, ...where: Parameters<typeof connect>) => ReturnType<typeof connect>) {
   let times = 0
   let errors = ''
-  const context: CommandContext = {
+  const context: ProcessContext = {
     variables: { ...process.env, LEASEHOLD_STORE: 'bench:elections' },
     messages: messagesTo((text) => (errors += text), undefined),
     print: () => {},

@@ -32,7 +32,7 @@ describe('ls', () => {
     const { locks } = await held(store)
     expect(await leasehold('ls')).toBe(0)
     const [headings, ...rows] = shown.output.trimEnd().split('\n')
-    expect(headings).toMatch(/^NAME +KIND +HOLDER /)
+    expect(headings).toMatch(/^NAME +KIND +MODE +HOLDER +SERVICE +AGE +LEFT +WAITING$/)
     const firstTwo = rows.map((row) => row.split(/ {2,}/).slice(0, 2).join(', '))
     expect(firstTwo.toSorted()).toEqual(names.map(([kind, name]) => `${name}, ${kind}`).toSorted())
     await locks.close()

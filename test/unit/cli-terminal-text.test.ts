@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { messagesTo } from '../../src/cli/output/messages.ts'
+import { renderLine } from '../../src/cli/output/style.ts'
 import { Table } from '../../src/cli/output/table.ts'
 import { printableJson } from '../../src/cli/output/terminal-text.ts'
 import { printable } from '../../src/core/printable.ts'
@@ -38,9 +39,12 @@ describe('text from the store', () => {
   })
 })
 
+function shownTable(rows: readonly (readonly string[])[], columns?: number): string[] {
+  return new Table(['NAME', 'PID'], columns).lines(rows).map((line) => renderLine(line, { colour: false, columns }))
+}
+
 test('a table has columns as wide as their widest entry', () => {
-  const table = new Table(['NAME', 'PID']).format([['orders/42', '7'], ['🔒', '4711']]) // prettier-ignore
-  expect(table).toBe('NAME       PID\norders/42  7\n🔒          4711\n')
+  expect(shownTable([['orders/42', '7'], ['🔒', '4711']])).toEqual(['NAME       PID', 'orders/42  7', '🔒         4711']) // prettier-ignore
 })
 
 describe('messages', () => {
@@ -49,7 +53,7 @@ describe('messages', () => {
     const messages = messagesTo((text) => (screen += text), { columns: 20 })
     messages.status('waiting for something long')
     messages.say('granted')
-    expect(screen).toBe('\r\u001b[2Kleasehold: waiting \r\u001b[2Kleasehold: granted\n')
+    expect(screen).toBe('\r\u001b[2Kleasehold: waiting…\r\u001b[2Kleasehold: granted\n')
   })
 
   test('nothing is rewritten where lines cannot be', () => {

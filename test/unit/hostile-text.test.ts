@@ -54,6 +54,10 @@ async function hauntedStore(name: string, text: string): Promise<LockDriver> {
 const commands: readonly (readonly string[])[] = [
   ['ls'],
   ['ls', '--json'],
+  ['ls', '-A', '-o', 'wide'],
+  ['ls', '-o', 'yaml'],
+  ['explain'],
+  ['explain', '-A'],
   ['explain', 'plain'],
   ['explain', 'plain', '--json'],
   ['watch', 'plain'],

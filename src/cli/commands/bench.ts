@@ -44,7 +44,7 @@ export const benchCommand: Command = {
     clients: { type: 'string' },
     json: { type: 'boolean' },
   },
-  async run(given, { variables, connect, messages, print }) {
+  async run(given, { variables, connect, messages, print, printLines, look }) {
     if (given.positionals.length > 0) throw new UsageError('bench takes no NAME.')
     const load = readLoad(given)
     const { url, namespace } = chooseStore(given, variables)
@@ -61,7 +61,7 @@ export const benchCommand: Command = {
         else messages.status(`${measurement.text}: done`)
       }
       messages.clearStatus()
-      if (!isJson) print(new Table(['', 'a second', 'median', '99 %']).format(measured.map(rowOf)))
+      if (!isJson) printLines(new Table(['', 'a second', 'median', '99 %'], look.columns).lines(measured.map(rowOf)))
       return 0
     })
   },

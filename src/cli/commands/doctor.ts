@@ -5,7 +5,7 @@ import type { Command } from '../command.ts'
 import { exitCodeOf, UsageError } from '../exit-codes.ts'
 import { interruptibly } from '../interruption.ts'
 import { chooseSharedStore, describeStore, isUnused, refuseMissing, storeHelp } from '../stores/store.ts'
-import { printable } from '../../core/printable.ts'
+import type { Style } from '../output/style.ts'
 import { printableJson } from '../output/terminal-text.ts'
 import { randomBytes } from 'node:crypto'
 import { plainMessageOf } from '../../core/errors.ts'
@@ -29,7 +29,11 @@ Examples:
   leasehold doctor --json
 `
 
-const marks: Record<Finding['verdict'], string> = { ok: 'ok   ', warn: 'WARN ', fail: 'FAIL ' }
+const marks: Record<Finding['verdict'], { readonly word: string; readonly symbol: string; readonly style: Style }> = {
+  ok: { word: 'ok   ', symbol: '✓ ok  ', style: 'green' },
+  warn: { word: 'WARN ', symbol: '! WARN', style: 'yellow' },
+  fail: { word: 'FAIL ', symbol: '✗ FAIL', style: 'red' },
+}
 
 /** `leasehold doctor` */
 export const doctorCommand: Command = {
@@ -37,7 +41,7 @@ export const doctorCommand: Command = {
   summary: 'check whether a store does what locks need',
   help,
   options: { ...commonOptions, json: { type: 'boolean' } },
-  async run(given, { variables, connect, messages, print }) {
+  async run(given, { variables, connect, messages, print, printText, look }) {
     if (given.positionals.length > 0) throw new UsageError('doctor takes no NAME.')
     const { url, namespace } = chooseSharedStore(given, variables)
     if (!given.flags.has('json'))
@@ -54,9 +58,9 @@ export const doctorCommand: Command = {
       let exitCode = 0
       for await (const { verdict, text: found, error } of examine(open, warnings, interruption.signal)) {
         const text = redactedText(found)
-        print(
-          given.flags.has('json') ? `${printableJson({ verdict, text })}\n` : `${marks[verdict]} ${printable(text)}\n`,
-        )
+        const { word, symbol, style } = marks[verdict]
+        if (given.flags.has('json')) print(`${printableJson({ verdict, text })}\n`)
+        else printText([[{ text: look.symbols ? symbol : word, style }, ` ${text}`]])
         if (verdict === 'fail') exitCode = exitCodeOf(error)
       }
       return exitCode

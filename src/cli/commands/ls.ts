@@ -1,29 +1,45 @@
-import { overlaps } from '../../core/rule/conflict.ts'
-import { formatDuration } from '../../core/time/duration.ts'
-import type { ClaimInfo, LockInfo, Scope } from '../../index.ts'
-import { commonOptions } from '../arguments.ts'
-import type { Command } from '../command.ts'
-import { everyLock, storeHelp, withLocks } from '../stores/store.ts'
-import { clockTime } from '../output/holder-text.ts'
-import { lockJson } from '../output/lock-json.ts'
+import { printable } from '../../core/printable.ts'
+import type { Locks } from '../../index.ts'
+import { choiceOption, commonOptions, type ParsedArguments } from '../arguments.ts'
+import type { Command, CommandContext } from '../command.ts'
+import { everyLock, otherNamespaces, type ListedLock, type Selection } from '../inspect/listing.ts'
+import {
+  cellsOf,
+  compareRows,
+  droppableHeadings,
+  headingsOf,
+  rowsOf,
+  rowsView,
+  sortWords,
+  type LockRow,
+} from '../inspect/lock-rows.ts'
+import { watchListing } from '../inspect/listing-watch.ts'
+import { chooseStore, isUnused, setupHint, storeHelp, withLocks } from '../stores/store.ts'
+import { formatHelp, formatOptions, formatDocument, readFormat } from '../output/format.ts'
 import { lockNameOf } from '../output/lock-name.ts'
 import { Table } from '../output/table.ts'
-import { printableJson, quoted } from '../output/terminal-text.ts'
+import { quoted } from '../output/terminal-text.ts'
 import { UsageError } from '../exit-codes.ts'
 
 const help = `Usage: leasehold ls [PREFIX] [options]
 
 Lists what is held and waited for: all locks of the namespace, or those whose names begin with PREFIX. NAME and KIND
-are what other commands take as NAME and --kind.
+are what other commands take as NAME and --kind. On a terminal, columns are cut to its width.
 
 Options:
-  --json              one line of JSON for each lock: kind, name, key, held, waiting, holders, waiters
+${formatHelp}
+  --sort COLUMN       name (default), age, waiting or service
+  -A, --all-namespaces
+                      the locks of every namespace of the store
+  --watch             go on: a row for each lock whose holders or number of waiters change, until interrupted
 ${storeHelp}
 
 Examples:
   leasehold ls
-  leasehold ls deploy/
-  leasehold ls --json | jq -r 'select(.waiting > 3).name'
+  leasehold ls deploy/ --sort waiting
+  leasehold ls -A -o wide
+  leasehold ls -o json | jq -r 'select(.waiting > 3).name'
+  leasehold ls -o name | xargs -n 1 leasehold explain
 `
 
 /** `leasehold ls` */
@@ -31,70 +47,93 @@ export const lsCommand: Command = {
   name: 'ls',
   summary: 'list the locks that are held or waited for',
   help,
-  options: { ...commonOptions, json: { type: 'boolean' } },
+  options: {
+    ...commonOptions,
+    ...formatOptions,
+    sort: { type: 'string', choices: sortWords },
+    'all-namespaces': { type: 'boolean', short: 'A' },
+    watch: { type: 'boolean' },
+  },
   async run(given, context) {
     const [prefix, ...more] = given.positionals
     if (more.length > 0) throw new UsageError(`ls takes one PREFIX; ${quoted(more[0] as string)} is one too many.`)
+    const everywhere = given.flags.has('all-namespaces')
+    if (everywhere && prefix !== undefined)
+      throw new UsageError('ls takes a PREFIX or --all-namespaces, not both: names begin after their namespace.')
+    if (everywhere && given.texts.has('namespace'))
+      throw new UsageError('ls takes --namespace or --all-namespaces, not both.')
+    const selection: Selection = { everywhere, prefix }
+    const listing = listingOf(given, selection, context)
+    if (given.flags.has('watch')) return watchListing(selection, listing.print, given, context)
     return withLocks(given, context, {}, async (locks) => {
-      const table = new Table(headings)
-      let rows: (readonly string[])[] = []
-      let lines = 0
-      for await (const lock of everyLock(locks, prefix)) {
-        if (given.flags.has('json')) context.print(`${printableJson(lockJson(lockNameOf(lock), lock))}\n`)
-        else rows.push(...rowsOf(lock, new Date()))
-        lines += 1
-        if (lines % linesAtOnce > 0) continue
-        if (rows.length > 0) context.print(table.format(rows))
-        rows = []
+      let count = 0
+      for await (const lock of everyLock(locks, selection)) {
+        listing.add(lock)
+        count += 1
+        if (count % locksAtOnce > 0) continue
+        listing.flush()
         // However many locks there are, no more than these are kept in memory.
         await context.drained()
       }
-      if (rows.length > 0) context.print(table.format(rows))
-      else if (lines === 0 && !given.flags.has('json')) context.messages.say(nothingFound(prefix, locks.namespace))
+      if (count > locksAtOnce && listing.isSorted)
+        context.messages.say(`more than ${locksAtOnce} locks: sorted in parts of as many`)
+      listing.flush()
+      if (count === 0 && listing.isTable) await sayNothingFound(locks, selection, given, context)
       return 0
     })
   },
 }
 
-/** Locks that are printed together, in columns of one width. */
-const linesAtOnce = 1000
+/** Locks that are sorted together and printed in columns of one width. */
+const locksAtOnce = 10_000
 
-const headings = ['NAME', 'KIND', 'HOLDER', 'HOST', 'PID', 'SINCE', 'LEFT', 'FENCE', 'WAITING']
-
-/** One row for each holder; a lock that has only waiters gets one row. */
-function rowsOf({ key, holders, waiters, held, waiting }: LockInfo, now: Date): string[][] {
-  const rowWithout = (holder: string, count: string): string[] => {
-    return [...nameColumns({ key }), holder, '-', '-', '-', '-', '-', count]
+/** Formats locks as the options say, a part of them at a time. */
+function listingOf(given: ParsedArguments, { everywhere }: Selection, context: CommandContext) {
+  const format = readFormat(given)
+  const sort = choiceOption(given, 'sort', sortWords) ?? 'name'
+  const isTable = format === 'table' || format === 'wide'
+  const view = rowsView(context.look, { namespaces: everywhere, wide: format === 'wide' })
+  const table = new Table(headingsOf(view), context.look.columns, droppableHeadings)
+  const compare = compareRows(sort)
+  let rows: LockRow[] = []
+  const add = (lock: ListedLock): void => {
+    const now = new Date()
+    if (isTable) rows.push(...rowsOf(lock, now))
+    else if (format === 'name') rows.push(...rowsOf(lock, now).slice(0, 1))
+    else context.print(formatDocument(format, lockNameOf(lock), lock))
   }
-  if (holders.length === 0) return [rowWithout('-', String(waiting))]
-  const rows = holders.map((holder) => [
-    ...nameColumns({ key, ...(holder.range !== undefined && { range: holder.range }) }),
-    holder.runner.id,
-    holder.runner.host,
-    String(holder.runner.pid),
-    clockTime(holder.acquiredAt ?? holder.enteredAt, now),
-    holder.expired ? 'expired' : formatDuration(holder.remainingMs),
-    String(holder.fence),
-    waitingFor(holder, waiters, waiting),
-  ])
-  if (held > holders.length) rows.push(rowWithout(`and ${held - holders.length} more`, '-'))
-  return rows
+  const flush = (): void => {
+    if (rows.length === 0) return
+    const sorted = rows.toSorted(compare)
+    rows = []
+    if (isTable) context.printLines(table.lines(sorted.map((row) => cellsOf(row, view, new Date()))))
+    else context.print(sorted.map(({ name }) => `${printable(name)}\n`).join(''))
+  }
+  /** Prints locks that changed. */
+  const print = (locks: readonly ListedLock[]): void => {
+    for (const lock of locks) add(lock)
+    flush()
+  }
+  return { add, flush, print, isTable, isSorted: isTable || format === 'name' }
 }
 
-/** How many wait for this holder. Of a range, those that are not shown cannot be counted. */
-function waitingFor(holder: ClaimInfo, waiters: readonly ClaimInfo[], waiting: number): string {
-  if (holder.range === undefined) return String(waiting)
-  // A waiter for other bytes of the inode does not wait for this holder.
-  const count = waiters.filter((waiter) => overlaps(waiter, holder)).length
-  return waiting > waiters.length ? `${count} or more` : String(count)
-}
-
-function nameColumns(scope: Pick<Scope, 'key' | 'range'>): [string, string] {
-  const { kind, name } = lockNameOf(scope)
-  return [name, kind]
-}
-
-function nothingFound(prefix: string | undefined, namespace: string): string {
+async function sayNothingFound(
+  locks: Locks,
+  { prefix, everywhere }: Selection,
+  given: ParsedArguments,
+  { messages, variables }: CommandContext,
+): Promise<void> {
   const which = prefix === undefined ? '' : ` whose name begins with ${quoted(prefix)}`
-  return `nobody holds or waits for a lock${which} in the namespace ${quoted(namespace)}`
+  const where = everywhere ? 'in any namespace' : `in the namespace ${quoted(locks.namespace)}`
+  messages.say(`nobody holds or waits for a lock${which} ${where}`)
+  if (isUnused(chooseStore(given, variables).url)) for (const line of setupHint) messages.say(line)
+  const others = everywhere ? [] : await otherNamespaces(locks)
+  if (others.length > 0) messages.say(`other namespaces have locks: ${namesOf(others)}. See leasehold ls -A`)
+}
+
+const namespacesShownMax = 5
+
+function namesOf(namespaces: readonly string[]): string {
+  const more = namespaces.length - namespacesShownMax
+  return namespaces.slice(0, namespacesShownMax).join(', ') + (more > 0 ? ` and ${more} more` : '')
 }

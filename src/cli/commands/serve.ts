@@ -76,7 +76,7 @@ export const serveCommand: Command = {
     'tls-cert': { type: 'string' },
     'tls-key': { type: 'string' },
     'tls-client-ca': { type: 'string' },
-    'tls-clients': { type: 'string' },
+    'tls-clients': { type: 'string', choices: ['required', 'optional'] },
     help: { type: 'boolean', short: 'h' },
   },
   // A reader of standard error that stops reading must not block the server.

@@ -1,13 +1,15 @@
-import { setTimeout as pause } from 'node:timers/promises'
-import { plainMessageOf, worthRetrying } from '../../core/errors.ts'
 import type { Locks, LockInfo } from '../../index.ts'
-import { commonOptions, onlyName } from '../arguments.ts'
-import type { Command, CommandContext } from '../command.ts'
-import { everyLock, chooseSharedStore, isUnused, storeHelp, withLocks } from '../stores/store.ts'
-import { signalExitCode, UsageError } from '../exit-codes.ts'
+import { choiceOption, commonOptions, onlyName } from '../arguments.ts'
+import type { Command } from '../command.ts'
+import { changed } from '../inspect/changes.ts'
+import { pollEveryMs, sayAway } from '../inspect/listing-watch.ts'
+import { everyLock, type Selection } from '../inspect/listing.ts'
+import { sortWords } from '../inspect/lock-rows.ts'
+import { pollStore } from '../inspect/store-poll.ts'
+import { storeHelp } from '../stores/store.ts'
+import { UsageError } from '../exit-codes.ts'
 import { clockTime, runnerText } from '../output/holder-text.ts'
-import { Interruption } from '../interruption.ts'
-import { lockJson } from '../output/lock-json.ts'
+import { formatDocument } from '../output/format.ts'
 import {
   kindHelp,
   kindOption,
@@ -17,94 +19,85 @@ import {
   type LockName,
   type Target,
 } from '../output/lock-name.ts'
-import { printableJson } from '../output/terminal-text.ts'
+import { watchScreen } from '../screen/live-view.ts'
 
-const pollEveryMs = 1000
+const help = `Usage: leasehold watch [NAME] [options]
 
-const help = `Usage: leasehold watch NAME [options]
-       leasehold watch --all [options]
-
-Shows who holds a lock and how many wait, now and whenever that changes, until interrupted. Polls once a second: shorter
-changes are not shown. If the store was reached once and fails later, watch keeps trying.
+Shows who holds a lock, or every lock of the namespace, and how many wait, now and whenever that changes, until
+interrupted. On a terminal it is a live view of the whole screen, otherwise a log with a line for each change. Polls
+once a second: shorter changes are not shown. If the store was reached once and fails later, watch keeps trying.
 
 Options:
 ${kindHelp}
-  --all               every lock of the namespace
-  --json              one line of JSON for each change: kind, name, key, held, waiting, holders, waiters
+  --all               every lock of the namespace: the same as without a NAME
+  -A, --all-namespaces
+                      every lock of every namespace of the store
+  --sort COLUMN       of the live view: waiting (default), age, name or service
+  --log               a line for each change, on a terminal too
+  --json              a log with one line of JSON for each change: kind, name, key, held, waiting, holders, waiters
 ${storeHelp}
 
+Keys of the live view:
+  q                   quit, as Ctrl-C does; Ctrl-Z suspends
+  j k, arrows, Page Up, Page Down, g G
+                      move through the list
+  Enter               the selected lock: its holders, its queue, and what to do; Escape goes back
+  s                   sort by waiters, age, name or service
+  /                   only names with these letters
+
 Examples:
+  leasehold watch
   leasehold watch nightly
-  leasehold watch --all --json
+  leasehold watch -A --sort age
+  leasehold watch --json
 `
 
 /** `leasehold watch` */
 export const watchCommand: Command = {
   name: 'watch',
-  summary: 'show changes of a lock, or of all',
+  summary: 'show locks live, or log their changes',
   help,
-  options: { ...commonOptions, ...kindOption, all: { type: 'boolean' }, json: { type: 'boolean' } },
+  options: {
+    ...commonOptions,
+    ...kindOption,
+    all: { type: 'boolean' },
+    'all-namespaces': { type: 'boolean', short: 'A' },
+    sort: { type: 'string', choices: sortWords },
+    log: { type: 'boolean' },
+    json: { type: 'boolean' },
+  },
   async run(given, context) {
-    const isAll = given.flags.has('all')
+    const everywhere = given.flags.has('all-namespaces')
+    const isAll = given.flags.has('all') || everywhere || given.positionals.length === 0
     if (isAll && given.positionals.length > 0) throw new UsageError('watch takes a NAME or --all, not both.')
-    if (isAll && given.texts.has('kind')) throw new UsageError('watch --all shows locks of every kind.')
-    if (!isAll && given.positionals.length === 0) throw new UsageError('watch needs the NAME of a lock, or --all.')
+    if (isAll && given.texts.has('kind')) throw new UsageError('watch of all locks shows every kind.')
     const target = isAll ? undefined : readTarget(given, onlyName(given, 'watch'))
+    const sort = choiceOption(given, 'sort', sortWords) ?? 'waiting'
+    const selection: Selection = { everywhere }
+    const isLog = given.flags.has('log') || given.flags.has('json')
+    if (!isLog && context.terminal?.takesKeys === true) return watchScreen({ selection, target, sort }, given, context)
     const show = given.flags.has('json') ? showDocument : showState
-    const { url } = chooseSharedStore(given, context.variables)
-    const interruption = new Interruption()
-    const connect: CommandContext['connect'] = (...where) => interruption.during(context.connect(...where))
-    const readLocksAgain = retryingReader(target, interruption, context)
     let before: ReadonlyMap<string, LockInfo> = new Map()
-    try {
-      while (interruption.by === undefined) {
-        // The default store has no file before its first use. Once somebody creates the file, open it.
-        const wasUnused = isUnused(url)
-        await withLocks(given, { ...context, connect }, {}, async (locks) => {
-          while (interruption.by === undefined && isUnused(url) === wasUnused) {
-            const after = (await readLocksAgain(locks)) ?? before
-            for (const lock of changed(before, after)) context.print(`${show(target ?? lockNameOf(lock), lock)}\n`)
-            before = after
-            await pause(pollEveryMs, undefined, { signal: interruption.signal }).catch(() => {})
-          }
-        })
-      }
-      return signalExitCode(interruption.by)
-    } catch (error) {
-      if (interruption.by === undefined) throw error
-      return signalExitCode(interruption.by)
-    } finally {
-      interruption[Symbol.dispose]()
-    }
+    return pollStore(given, context, {
+      everyMs: pollEveryMs,
+      read: (locks) => readLocks(locks, target, selection),
+      show: (after) => {
+        for (const lock of changed(before, after)) context.print(show(target ?? lockNameOf(lock), lock))
+        before = after
+      },
+      away: (why) => sayAway(why, context),
+    })
   },
 }
 
-/** Reads the locks. If a store that has answered before fails, says so once and resolves to undefined. */
-function retryingReader(
+/** The target, or every selected lock, by key. */
+async function readLocks(
+  locks: Locks,
   target: Target | undefined,
-  interruption: Interruption,
-  { messages }: CommandContext,
-): (locks: Locks) => Promise<Map<string, LockInfo> | undefined> {
-  let state: 'new' | 'there' | 'away' = 'new'
-  return async (locks) => {
-    try {
-      const found = await interruption.during(readLocks(locks, target))
-      if (state === 'away') messages.say('the store answers again')
-      state = 'there'
-      return found
-    } catch (error) {
-      if (interruption.by !== undefined || state === 'new' || !worthRetrying(error)) throw error
-      if (state === 'there') messages.say(`${plainMessageOf(error)} Trying again every second.`)
-      state = 'away'
-      return undefined
-    }
-  }
-}
-
-/** The target, or every lock of the namespace, by key. */
-async function readLocks(locks: Locks, target: Target | undefined): Promise<Map<string, LockInfo>> {
+  selection: Selection,
+): Promise<Map<string, LockInfo>> {
   const found = new Map<string, LockInfo>()
-  if (target === undefined) for await (const lock of everyLock(locks)) found.set(lock.key, lock)
+  if (target === undefined) for await (const lock of everyLock(locks, selection)) found.set(lock.key, lock)
   else {
     const key = `${locks.namespace}/${target.scope.key}`
     found.set(
@@ -115,20 +108,6 @@ async function readLocks(locks: Locks, target: Target | undefined): Promise<Map<
   return found
 }
 
-/** Locks whose holders or number of waiters changed. A lock that disappeared is reported as free. */
-export function changed(before: ReadonlyMap<string, LockInfo>, after: ReadonlyMap<string, LockInfo>): LockInfo[] {
-  const altered = [...after].filter(([key, lock]) => stateOf(lock) !== stateOf(before.get(key)))
-  const gone = [...before].filter(([key]) => !after.has(key))
-  return [
-    ...gone.map(([, lock]) => ({ ...lock, holders: [], waiters: [], held: 0, waiting: 0 })),
-    ...altered.map(([, lock]) => lock),
-  ]
-}
-
-function stateOf(lock: LockInfo | undefined): string | undefined {
-  return lock && JSON.stringify([lock.holders.map(({ fence }) => fence), lock.held, lock.waiting])
-}
-
 function showState(called: LockName, { holders, held: heldBy, waiting: waitedFor }: LockInfo): string {
   const now = new Date()
   const held = holders.map(({ runner, fence, range }) => {
@@ -137,9 +116,9 @@ function showState(called: LockName, { holders, held: heldBy, waiting: waitedFor
   })
   if (heldBy > holders.length) held.push(`and by ${heldBy - holders.length} more`)
   const waiting = waitedFor === 0 ? [] : [`${waitedFor} waiting`]
-  return `${clockTime(now, now)} ${shownName(called)}: ${[...held, ...waiting].join(', ') || 'free'}`
+  return `${clockTime(now, now)} ${shownName(called)}: ${[...held, ...waiting].join(', ') || 'free'}\n`
 }
 
 function showDocument(called: LockName, lock: LockInfo): string {
-  return printableJson(lockJson(called, lock))
+  return formatDocument('json', called, lock)
 }

@@ -23,7 +23,7 @@ export interface Target extends LockName {
 }
 
 /** The option of commands that are about one lock. */
-export const kindOption = { kind: { type: 'string' } } satisfies OptionTable
+export const kindOption = { kind: { type: 'string', choices: kinds } } satisfies OptionTable
 
 /** The help of `--kind`. */
 export const kindHelp =

@@ -1,5 +1,6 @@
 import { isatty } from 'node:tty'
 import { redactedText } from '../../core/contract/redaction.ts'
+import { cutToWidth } from './text-width.ts'
 import { StandardError } from './standard-error.ts'
 import { printable } from '../../core/printable.ts'
 
@@ -32,7 +33,7 @@ const alwaysWritten: Pick<Messages, 'withoutWaiting' | 'written'> = {
 /** Prefixes lines with our name, escapes control characters and redacts the secrets of URLs. */
 export function messagesTo(
   write: (text: string) => void,
-  terminal: { columns: number } | undefined,
+  terminal: { readonly columns: number } | undefined,
   { withoutWaiting, written }: Pick<Messages, 'withoutWaiting' | 'written'> = alwaysWritten,
 ): Messages {
   let isStatusShown = false
@@ -50,7 +51,7 @@ export function messagesTo(
     status(line) {
       if (terminal === undefined) return
       // Cut the line: one that wraps cannot be erased.
-      write(`${eraseLine}${`${prefix}${shown(line)}`.slice(0, terminal.columns - 1)}`)
+      write(`${eraseLine}${cutToWidth(`${prefix}${shown(line)}`, terminal.columns - 1)}`)
       isStatusShown = true
     },
   }
@@ -64,6 +65,14 @@ function shown(line: string): string {
 /** Messages on standard error, which we share with the supervised command. */
 export function standardErrorMessages(): Messages {
   const errors = new StandardError()
-  if (isatty(2)) return messagesTo(errors.write, { columns: process.stderr.columns || 80 }, errors)
+  if (isatty(2)) {
+    // Read with each use: the user may resize the terminal.
+    const terminal = {
+      get columns() {
+        return process.stderr.columns || 80
+      },
+    }
+    return messagesTo(errors.write, terminal, errors)
+  }
   return messagesTo(errors.write, undefined, errors)
 }

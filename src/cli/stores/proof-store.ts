@@ -2,13 +2,14 @@ import { LeaseholdError, type Locks } from '../../index.ts'
 import type { ParsedArguments } from '../arguments.ts'
 import type { CommandContext } from '../command.ts'
 import type { ReadProof } from './proof-file.ts'
-import { chooseSharedStore, describeStore, refuseMissing, identifyStores, storesIn } from './store.ts'
+import { chooseSharedStore, colourHelp, describeStore, refuseMissing, identifyStores, storesIn } from './store.ts'
 import { quoted } from '../output/terminal-text.ts'
 import { UsageError } from '../exit-codes.ts'
 
 /** The help of the store options of `renew` and `release`. */
 export const proofStoreHelp = `  --store URL         the store of the proof; needed only for its password or token; default $LEASEHOLD_STORE
-  --namespace NAME    the namespace of the proof`
+  --namespace NAME    the namespace of the proof
+${colourHelp}`
 
 /** Opens the store of a proof for `work`, and closes it afterwards. Throws if options name another store or namespace. */
 export async function withLocksOf<Result>(

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { livesInThread, storeFile } from '../../api/stores/connect-driver.ts'
 import { redactedUrl } from '../../core/contract/redaction.ts'
-import { LeaseholdError, type ConnectOptions, type Locks, type LockInfo } from '../../index.ts'
+import { LeaseholdError, type ConnectOptions, type Locks } from '../../index.ts'
 import type { ParsedArguments } from '../arguments.ts'
 import type { CommandContext } from '../command.ts'
 import { printable } from '../../core/printable.ts'
@@ -19,9 +19,21 @@ export const storeUrlHelp = `  --store URL         where the locks are kept: sql
                       postgres://HOST, mongodb://HOST, etcd://HOST, github:OWNER/REPO, http://HOST:PORT …;
                       default $LEASEHOLD_STORE, else a file in your state directory`
 
-/** The help of `--store` and `--namespace`. */
+/** The help of `--color`. */
+export const colourHelp =
+  '  --color WHEN        auto (default), always or never; the variables NO_COLOR and FORCE_COLOR say the same'
+
+/** The help of `--store`, `--namespace` and `--color`. */
 export const storeHelp = `${storeUrlHelp}
-  --namespace NAME    which locks of the store; default $LEASEHOLD_NAMESPACE, else "default"`
+  --namespace NAME    which locks of the store; default $LEASEHOLD_NAMESPACE, else "default"
+${colourHelp}`
+
+/** What to do where no store is set up and the default one has never been used. */
+export const setupHint = [
+  'no store is set up: this is a file on this machine, and nobody has taken a lock in it yet',
+  'to share locks with other machines: export LEASEHOLD_STORE=redis://HOST, postgres://HOST/DB …, then leasehold doctor',
+  'to try it here: leasehold run demo -- sleep 30 & leasehold ls',
+] as const
 
 const defaultUrl = 'sqlite:'
 
@@ -90,22 +102,6 @@ export async function withLocks<Result>(
 /** The URL of the store without its secrets, to show to users. */
 export function describeStore(url: string): string {
   return printable(url === defaultUrl ? `${url}${storeFile(url)}` : redactedUrl(url))
-}
-
-const locksPerPage = 500
-
-/** Every lock of the namespace whose name begins with `prefix`, read page by page. */
-export async function* everyLock(locks: Locks, prefix?: string): AsyncIterable<LockInfo> {
-  let after: string | undefined
-  do {
-    const page = await locks.list({
-      limit: locksPerPage,
-      ...(prefix !== undefined && { prefix }),
-      ...(after !== undefined && { after }),
-    })
-    yield* page.locks
-    after = page.next
-  } while (after !== undefined)
 }
 
 const scheme = 'quorum:'

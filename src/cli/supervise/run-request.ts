@@ -33,6 +33,9 @@ export interface RunRequest extends RequestedLock {
   readonly killAfterMs: number
 }
 
+const priorityWords = ['low', 'normal', 'high'] as const
+const strategies: readonly ConflictStrategy[] = ['wait', 'fail', 'steal-stale', 'preempt', 'reclaim', 'force']
+
 /** The options of `leasehold run`. */
 export const runOptions = {
   ...commonOptions,
@@ -40,9 +43,9 @@ export const runOptions = {
   ttl: { type: 'string' },
   wait: { type: 'string' },
   'no-wait': { type: 'boolean' },
-  priority: { type: 'string' },
+  priority: { type: 'string', choices: priorityWords },
   'max-hold': { type: 'string' },
-  'on-conflict': { type: 'string' },
+  'on-conflict': { type: 'string', choices: strategies },
   'stale-after': { type: 'string' },
   runner: { type: 'string' },
   shared: { type: 'boolean' },
@@ -50,9 +53,6 @@ export const runOptions = {
   'kill-after': { type: 'string' },
   quiet: { type: 'boolean', short: 'q' },
 } satisfies OptionTable
-
-const priorityWords = ['low', 'normal', 'high'] as const
-const strategies: readonly ConflictStrategy[] = ['wait', 'fail', 'steal-stale', 'preempt', 'reclaim', 'force']
 
 /** The help of the conflict options. */
 export const conflictHelp = `  --on-conflict WHAT  wait, fail, steal-stale, preempt, reclaim or force

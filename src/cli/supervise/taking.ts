@@ -1,7 +1,8 @@
 import { userInfo } from 'node:os'
 import type { Lease, Locks, LockInfo } from '../../index.ts'
 import type { CommandContext } from '../command.ts'
-import { runnerText, describeSince } from '../output/holder-text.ts'
+import { describeSince, runnerText, whoText } from '../output/holder-text.ts'
+import { ageText } from '../output/short-time.ts'
 import type { Interruption } from '../interruption.ts'
 import type { RequestedLock } from './run-request.ts'
 import { formatDuration } from '../../core/time/duration.ts'
@@ -55,7 +56,13 @@ const pollFactor = 1.3
 /** Repeat the last message after this time, even if nothing changed. */
 const sayAgainMs = 30_000
 
-/** Reports, at once and on each change, who holds the lock, since when, and how many waiters are ahead. */
+/** How often the status line counts on. */
+const tickEveryMs = 1000
+
+/**
+ * Reports who holds the lock, since when, how many waiters are ahead and how long we wait: on a terminal in one line that is rewritten,
+ * otherwise in a line at once, on each change, and now and then.
+ */
 export class WaitingReport implements Disposable {
   readonly #locks: Locks
   readonly #target: Target
@@ -68,6 +75,8 @@ export class WaitingReport implements Disposable {
   #saidAt = 0
   #ahead: number | undefined
   #over = false
+  #seen: { readonly lock: LockInfo | null; readonly ahead: number } | undefined
+  #ticker: NodeJS.Timeout | undefined
 
   constructor(locks: Locks, target: Target, messages: Messages) {
     this.#locks = locks
@@ -90,6 +99,8 @@ export class WaitingReport implements Disposable {
   [Symbol.dispose](): void {
     this.#over = true
     clearTimeout(this.#timer)
+    clearInterval(this.#ticker)
+    this.#messages.clearStatus()
     this.#waiting[Symbol.dispose]()
   }
 
@@ -109,23 +120,47 @@ export class WaitingReport implements Disposable {
     const place = lock?.waiters.findIndex((waiter) => waiter.runner.client === this.#locks.runner.client) ?? -1
     const ahead = place < 0 ? (this.#ahead ?? 0) : place
     const state = JSON.stringify([lock?.holders.map(({ fence }) => fence), ahead])
-    if (state === this.#saidFor && now - this.#saidAt < sayAgainMs) {
-      if (this.#messages.rewrites) this.#messages.status(`waiting, ${formatDuration(now - this.#startedAt)}`)
-      return
-    }
-    if (state !== this.#saidFor) this.#pauseMs = pollMinMs
+    const isNews = state !== this.#saidFor
+    if (isNews) this.#pauseMs = pollMinMs
     this.#saidFor = state
+    this.#seen = { lock, ahead }
+    if (this.#messages.rewrites) {
+      this.#saidAt = now
+      this.#ticker ??= setInterval(() => this.#showStatus(), tickEveryMs)
+      return this.#showStatus()
+    }
+    if (!isNews && now - this.#saidAt < sayAgainMs) return
     this.#saidAt = now
-    this.#messages.say(describeWait(this.#target, lock, ahead, new Date(now)))
+    this.#messages.say(describeWait(this.#target, lock, ahead, this.#startedAt, new Date(now)))
+  }
+
+  #showStatus(): void {
+    if (this.#seen === undefined) return
+    const { lock, ahead } = this.#seen
+    this.#messages.status(shortWait(this.#target, lock, ahead, this.#startedAt, new Date()))
   }
 }
 
-/** One line: who holds the lock, since when, and how many are ahead. */
-function describeWait({ label }: Target, lock: LockInfo | null, ahead: number, now: Date): string {
+/** One line: who holds the lock, since when, how many are ahead, and after a while how long we have waited. */
+function describeWait({ label }: Target, lock: LockInfo | null, ahead: number, startedAt: number, now: Date): string {
+  const waitedMs = now.getTime() - startedAt
+  const waited = waitedMs < sayAgainMs ? '' : ` for ${formatDuration(waitedMs)}`
   const place = ahead === 0 ? 'next in line' : `${ahead} ahead in line`
   const [holder, ...others] = lock?.holders ?? []
-  if (holder === undefined) return `waiting for ${label}, ${place}`
+  if (holder === undefined) return `waiting for ${label}${waited}, ${place}`
   const more = others.length === 0 ? '' : ` and ${others.length} more`
   const since = describeSince(holder.acquiredAt ?? holder.enteredAt, now)
-  return `waiting for ${label}, ${place}; held by ${runnerText(holder.runner)}${more} since ${since}`
+  return `waiting for ${label}${waited}, ${place}; held by ${runnerText(holder.runner)}${more} since ${since}`
+}
+
+/** The same for the width of a terminal, what changes and what matters most first. */
+function shortWait({ label }: Target, lock: LockInfo | null, ahead: number, startedAt: number, now: Date): string {
+  const waited = formatDuration(Math.floor((now.getTime() - startedAt) / 1000) * 1000)
+  const place = ahead === 0 ? 'next in line' : `${ahead} ahead in line`
+  const [holder, ...others] = lock?.holders ?? []
+  const start = `waiting ${waited} for ${label}, ${place}`
+  if (holder === undefined) return start
+  const more = others.length === 0 ? '' : ` and ${others.length} more`
+  const heldMs = now.getTime() - (holder.acquiredAt ?? holder.enteredAt).getTime()
+  return `${start}; held for ${ageText(heldMs)} by ${whoText(holder.runner)}${more}`
 }

@@ -1,5 +1,5 @@
 import { runCommandLine } from '../../../src/cli/command-line.ts'
-import type { CommandContext } from '../../../src/cli/command.ts'
+import type { ProcessContext } from '../../../src/cli/command.ts'
 import { messagesTo } from '../../../src/cli/output/messages.ts'
 import { connect } from '../../../src/index.ts'
 
@@ -9,7 +9,7 @@ let benches = 0
 export function cliBench(answer?: string) {
   const store = `memory:cli-${(benches += 1)}`
   const shown = { output: '', errors: '' }
-  const context: { -readonly [Name in keyof CommandContext]: CommandContext[Name] } = {
+  const context: { -readonly [Name in keyof ProcessContext]: ProcessContext[Name] } = {
     // Under another name: commands do not take a store that is in the memory of a process.
     variables: { LEASEHOLD_STORE: store.replace('memory:', 'bench:') },
     messages: messagesTo((text) => (shown.errors += text), undefined),
