@@ -275,12 +275,12 @@ function setting(): {
 
 const key = 'default/named:x'
 
-async function claim(driver: LockDriver, id: string, changes: Partial<Claim> = {}): Promise<ClaimStatus> {
+async function claim(driver: LockDriver, id: string, changes: Partial<Claim> = {}) {
   const [status] = await driver.send([{ op: 'claim', claim: { ...plainClaim, id, ...changes } }])
   return status as NonNullable<typeof status>
 }
 
-async function renew(driver: LockDriver, id: string, ttlMs = 1000): Promise<ClaimStatus> {
+async function renew(driver: LockDriver, id: string, ttlMs = 1000) {
   const [status] = await driver.send([{ op: 'renew', key, id, ttlMs }])
   return status as NonNullable<typeof status>
 }
