@@ -61,7 +61,9 @@ const features = [
 const vueOfThisPackage = {
   name: 'vue-of-this-package',
   enforce: 'pre',
-  resolveId(id, importer) {
+  resolveId(id, importer, { ssr }) {
+    // While pages are rendered, Node loads Vue from beside the bundle. Vite would look for it from docs/ and, as it is not there, bundle it.
+    if (ssr && /^(?:vue|@vue\/[a-z-]+)(?:\/|$)/.test(id)) return { id, external: true }
     if (!/^vue(?:\/|$)/.test(id) || !importer?.startsWith(docs)) return null
     return this.resolve(id, path.join(root, 'site/package.json'), { skipSelf: true })
   },
