@@ -1,4 +1,4 @@
-/** Checks the built site: every link inside it leads to a page that there is, and to an id on that page. */
+/** Checks the built site: every link inside it leads to a page that there is, and to an id on that page; no page is empty. */
 import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 
@@ -9,6 +9,8 @@ export function deadLinksOf(folder, base = '/') {
   const ids = new Map(pages.map((page) => [page, idsOf(texts.get(page))]))
   const dead = []
   for (const page of pages.filter((each) => path.basename(each) !== '404.html')) {
+    // What a page contains may keep it from being rendered, and nothing else says so.
+    if (!texts.get(page).includes('<h1')) dead.push(`${page}: has no heading`)
     for (const link of linksOf(texts.get(page))) {
       const [file, heading = ''] = link.split('#')
       const target = targetOf(file, page, base)

@@ -51,6 +51,10 @@ export function referenceOf(root, typedoc) {
   }
   writeFileSync(path.join(folder, 'typedoc.json'), JSON.stringify(options))
   typedoc('--options', path.join(folder, 'typedoc.json'))
+  for (const [name] of entries) {
+    const page = path.join(docs, `${pageOf(name)}.md`)
+    writeFileSync(page, readFileSync(page, 'utf8').replace(/^# .*$/m, `# ${moduleOf(name)}`))
+  }
   const sidebar = entries.map(([name]) => ({ text: moduleOf(name), link: `/reference/${pageOf(name)}` }))
   writeFileSync(path.join(docs, 'sidebar.json'), JSON.stringify(sidebar))
 }

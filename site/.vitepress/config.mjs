@@ -98,6 +98,8 @@ export default defineConfig({
     },
   },
   vite: { plugins: [vueOfThisPackage] },
+  // Nothing on a page is a template: `{{ … }}` is what Docker and GitHub Actions write.
+  vue: { template: { compilerOptions: { delimiters: ['{%{', '}%}'] } } },
   transformPageData(page) {
     if (page.relativePath !== 'index.md') return
     page.frontmatter = { ...page.frontmatter, layout: 'home', hero, features }

@@ -1,9 +1,12 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import path from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { deadLinksOf } from '../../scripts/docs/dead-links.mjs'
 import { summaryOf } from '../../site/for-programs.ts'
 import { siteLink, slugOf } from '../../site/links.ts'
 import { linkTo, pagesIn, sidebarOf } from '../../site/sidebar.ts'
 import { blocksOf } from '../docs/blocks.ts'
+import { folderForTest } from '../support/test-folder.ts'
 
 const pages = pagesIn('docs')
 const index = readFileSync('docs/README.md', 'utf8')
@@ -78,4 +81,25 @@ test('the site loads nothing from elsewhere, and its tools are pinned', () => {
   }
   for (const version of Object.values(devDependencies)) expect(version).toMatch(/^\d+\.\d+\.\d+$/)
   expect(existsSync('site/package-lock.json')).toBe(true)
+})
+
+test('the check of the built site finds missing pages, missing headings and pages that were not rendered', () => {
+  const folder = folderForTest('docs-site')
+  mkdirSync(path.join(folder, 'stores'))
+  const write = (file: string, text: string): void => writeFileSync(path.join(folder, file), text)
+  write(
+    'index.html',
+    '<h1>Home</h1><a class="x" href="/stores/redis.html#install">Redis</a><a href="https://redis.io">Redis</a>',
+  )
+  write('stores/redis.html', '<h1>Redis</h1><h2 id="install"></h2><a href="../index.html">Home</a>')
+  expect(deadLinksOf(folder, '/')).toEqual([])
+  write(
+    'stores/etcd.html',
+    '<a href="redis.html#options">1</a><a href="./gone.html">2</a><a href="/stores/redis">3</a>',
+  )
+  expect(deadLinksOf(folder, '/')).toEqual([
+    'stores/etcd.html: has no heading',
+    'stores/etcd.html: redis.html#options',
+    'stores/etcd.html: ./gone.html',
+  ])
 })
