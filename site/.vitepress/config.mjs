@@ -83,6 +83,12 @@ export default defineConfig({
     anchor: { slugify: slugOf },
     theme: { light: 'github-light-high-contrast', dark: 'github-dark' },
     config(markdown) {
+      // Nothing on a page is a template: `{{ … }}` is what Docker and GitHub Actions write. Code blocks are left alone anyway.
+      const { rules } = markdown.renderer
+      for (const name of ['text', 'code_inline']) {
+        const render = rules[name]
+        rules[name] = (...given) => render(...given).replaceAll('{{', '&#123;&#123;')
+      }
       markdown.core.ruler.push('links-of-github', ({ tokens, env }) => {
         const page = path
           .relative(docs, env.realPath ?? env.path)
@@ -98,8 +104,6 @@ export default defineConfig({
     },
   },
   vite: { plugins: [vueOfThisPackage] },
-  // Nothing on a page is a template: `{{ … }}` is what Docker and GitHub Actions write.
-  vue: { template: { compilerOptions: { delimiters: ['{%{', '}%}'] } } },
   transformPageData(page) {
     if (page.relativePath !== 'index.md') return
     page.frontmatter = { ...page.frontmatter, layout: 'home', hero, features }
