@@ -10,6 +10,7 @@ import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { rows as bundlers } from './consumers/bundlers.mjs'
 import { rows as commonjs } from './consumers/commonjs.mjs'
+import { rows as guides } from './consumers/guides.mjs'
 import { rows as next } from './consumers/next.mjs'
 import { npm, Project } from './consumers/project.mjs'
 import { rows as runtimes } from './consumers/runtimes.mjs'
@@ -21,7 +22,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 
 /** Each row is a name and what is to hold in a project of its own; it may return a promise. What it
  * returns says why it could not be run here. */
-const rows = new Map([bundlers, commonjs, types, runtimes, singleFiles, next].flatMap((table) => [...table]))
+const rows = new Map([bundlers, commonjs, types, runtimes, singleFiles, next, guides].flatMap((table) => [...table]))
 
 /** The tarball, out of what is built. It carries no maps, and stays small. */
 function pack(folder) {

@@ -1,10 +1,11 @@
 /** Writes docs/benchmarks.md and its plots out of the kept results, and of the words that people edit. */
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { limitOf } from '../report.ts'
 import { plan } from './plan.ts'
 import { plot } from './plot.ts'
 import { behindOf, missedOf, readReasons, type Reasons } from './reasons.ts'
+import { readmeWith } from './readme.ts'
 import type { Results, Run } from './results.ts'
 import { advantageOf, isPeerRow, rowsOf, type PeerRow, type Row } from './rows.ts'
 import { day, figure, range, standing, times } from './words.ts'
@@ -58,8 +59,11 @@ export function pageOf(root: string, results: Results): Readonly<Record<string, 
 
 export function writePage(docs: string, results: Results): void {
   mkdirSync(path.join(docs, 'benchmarks'), { recursive: true })
-  for (const [file, text] of Object.entries(pageOf(path.join(docs, '..'), results))) {
-    writeFileSync(path.join(docs, file), text)
+  const files = pageOf(path.join(docs, '..'), results)
+  for (const [file, text] of Object.entries(files)) writeFileSync(path.join(docs, file), text)
+  const readme = path.join(docs, '../README.md')
+  if (existsSync(readme)) {
+    writeFileSync(readme, readmeWith(readFileSync(readme, 'utf8'), files['benchmarks.md'] ?? ''))
   }
 }
 

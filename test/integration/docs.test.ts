@@ -10,6 +10,7 @@ import { needProgram } from '../support/debian.ts'
 //   ts continues       run after the block before it    sh no-run      read by bash, not run
 //   sh                 run by bash; lines that start with `npm ` are only checked to name real commands
 //   json               parsed                           text           not tested
+// Blocks marked `project` make a whole program in an empty folder: scripts/consumers/guides.mjs builds and runs it.
 // Blocks in further languages are shown as they are, and listed in `shownOnly`.
 
 // The page about the server shows how to call it by hand.
@@ -17,7 +18,9 @@ needProgram('curl', ['curl'])
 
 const shownOnly = ['text', 'mermaid', 'http', 'yaml', 'toml', 'sql', 'lua', 'html', 'diff', 'nginx', 'python']
 const blocks = pages().flatMap((page) => blocksOf(page))
-const programs = blocks.filter(({ language }) => language === 'ts' || language === 'js')
+const programs = blocks.filter(
+  ({ language, marks }) => (language === 'ts' || language === 'js') && !marks.includes('project'),
+)
 const { scripts } = JSON.parse(readFileSync('package.json', 'utf8')) as { scripts: Record<string, string> }
 
 describe.each(pages())('%s', (page) => {
@@ -34,7 +37,7 @@ describe.each(pages())('%s', (page) => {
   })
 
   for (const block of own) {
-    const runs = !block.marks.includes('no-run')
+    const runs = !block.marks.includes('no-run') && !block.marks.includes('project')
     const title = `${page}:${block.line} ${runs ? 'runs' : 'is well formed'}`
 
     if (programs.includes(block)) {

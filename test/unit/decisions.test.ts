@@ -33,6 +33,8 @@ const paths = ['src', 'test', 'scripts', 'bench', 'prove', 'examples', 'deploy']
     root,
     ...readdirSync(root, { recursive: true, encoding: 'utf8' }).map((file) => `${root}/${file}`),
   ])
+  // Not all that is below it: its tools are installed there.
+  .concat(readdirSync('site').map((file) => `site/${file}`))
   .map((file) => `/${file.replaceAll('\\', '/')}`)
 
 /** What a page names as a file of ours: a path that begins with a folder of `src/`, or the name of a source file. */
