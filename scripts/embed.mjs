@@ -35,7 +35,10 @@ function embedLibraries() {
     const text = `${readFileSync(`${file}${licence}`, 'utf8').trim()}\n${code.trim()}\n`
     const written = path.join(root, `${target}.generated.ts`)
     mkdirSync(path.dirname(written), { recursive: true })
-    writeWhenChanged(written, `// Written by scripts/embed.mjs from ${script}.\nexport default ${JSON.stringify(text)}\n`)
+    writeWhenChanged(
+      written,
+      `// Written by scripts/embed.mjs from ${script}.\nexport default ${JSON.stringify(text)}\n`,
+    )
   }
 }
 

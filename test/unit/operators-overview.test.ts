@@ -114,7 +114,11 @@ describe('the series', () => {
       series.shownTo(principalFor(namespaces), at).points.reduce((sum, point) => sum + point.granted, 0)
     expect([granted('*', 0), granted(['b'], 0), granted(['c'], 0)]).toEqual([2, 1, 0])
     expect(granted('*', minutesKept * minuteMs)).toBe(0)
-    series.record(minuteMs, nothing, Array.from({ length: 1000 }, (_, at) => change({ namespace: `n${at}` })))
+    series.record(
+      minuteMs,
+      nothing,
+      Array.from({ length: 1000 }, (_, at) => change({ namespace: `n${at}` })),
+    )
     expect(granted('*', minuteMs)).toBe(1002)
     expect(granted(['n1'], minuteMs)).toBe(1)
     expect(granted(['n999'], minuteMs)).toBe(0)

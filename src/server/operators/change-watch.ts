@@ -2,13 +2,7 @@ import type { Environment, Timer } from '../../core/time/environment.ts'
 import type { AuditEntry, ChangeDocument, RatesDocument, TotalsDocument } from '../../dashboard/documents.ts'
 import type { EventFeed, Principal } from '../contract/call.ts'
 import type { StoreAccess } from '../store/store-facade.ts'
-import {
-  changesBetween,
-  ratesOf,
-  renewalsBetween,
-  totalsOf,
-  type StoreSnapshot,
-} from './changes.ts'
+import { changesBetween, ratesOf, renewalsBetween, totalsOf, type StoreSnapshot } from './changes.ts'
 import type { Snapshots } from './snapshots.ts'
 
 type Send = (event: string, data: unknown) => void
