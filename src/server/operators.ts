@@ -37,7 +37,17 @@ import { lockKeyQuery, Overview, overviewQuery, readOverviewQuery } from './oper
 import { Series } from './operators/series.ts'
 import { Snapshots } from './operators/snapshots.ts'
 import { checkListing } from './auth/rights.ts'
+import type { LockDriver } from '../core/contract/driver.ts'
+import { mountRoutes, type DashboardViewer, type MountedDashboard } from './mounted.ts'
 import type { StoreAccess } from './store/store-facade.ts'
+
+export type {
+  DashboardViewer,
+  FastifyInstanceLike,
+  FastifyReplyLike,
+  FastifyRequestLike,
+  MountedDashboard,
+} from './mounted.ts'
 
 /** The options of `dashboard`. */
 export interface DashboardOptions {
@@ -115,6 +125,41 @@ export function dashboard(options: DashboardOptions = {}): (store: StoreAccess) 
       ...pageRoutes(),
     ]
   }
+}
+
+/** The options of `mountDashboard`: a `store` or a `driver`, and what else there is to say. */
+export interface MountDashboardOptions extends DashboardOptions {
+  /** The URL of the store, as of `connect`. */
+  readonly store?: string | undefined
+  /** A driver instead of a URL. Closing the dashboard closes it. */
+  readonly driver?: LockDriver | undefined
+  /**
+   * Who makes a call, after your own sign-in has let it pass: gets the request as your framework has it. Undefined refuses the call.
+   *
+   * @default everybody may see everything, and evict nobody
+   */
+  viewer?(request: object): DashboardViewer | undefined | Promise<DashboardViewer | undefined>
+}
+
+const mountNames: OptionNames<MountDashboardOptions> = { ...dashboardNames, store: true, driver: true, viewer: true }
+
+/**
+ * The dashboard inside a server of yours, behind its own sign-in. Resolves when the store is open.
+ *
+ * @example
+ * ```ts
+ * import express from 'express'
+ * import { mountDashboard } from 'leasehold/dashboard'
+ *
+ * const board = await mountDashboard({ store: 'sqlite:/var/lib/shop/locks.sqlite' })
+ * express().use('/locks', signIn, board.node)
+ * ```
+ */
+export async function mountDashboard(options: MountDashboardOptions): Promise<MountedDashboard> {
+  checkOptions(options, mountNames, 'mountDashboard')
+  const { store, driver, viewer, logger, history, environment = systemEnvironment() } = options
+  const quiet = logger && quietLogger(logger)
+  return mountRoutes(dashboard({ logger, history, environment }), { store, driver, viewer, logger: quiet, environment })
 }
 
 /** For the page, so that it asks for a token only where one is wanted. */

@@ -107,7 +107,7 @@ function figure(chart, points) {
     element(
       'div',
       { class: 'plot' },
-      element('span', { class: 'top' }, chart.text(topOf(values))),
+      element('span', { class: 'most' }, chart.text(topOf(values))),
       drawing(chart, points),
     ),
     element('div', { class: 'axis' }, element('span', {}, 'an hour ago'), element('span', {}, 'now')),

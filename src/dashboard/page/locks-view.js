@@ -35,9 +35,10 @@ export class LocksView {
       make: () => new LockRow(),
       changed: () => void this.refresh(),
     })
-    this.#form.addEventListener('input', () => {
+    this.#form.addEventListener('input', (event) => {
       clearTimeout(this.#typing)
-      this.#typing = window.setTimeout(() => this.#search(), typingMs)
+      if (event.target instanceof HTMLSelectElement) this.#search()
+      else this.#typing = window.setTimeout(() => this.#search(), typingMs)
     })
     this.#form.addEventListener('submit', (event) => {
       event.preventDefault()

@@ -141,6 +141,7 @@ class GroupItem {
       because === 'holds' ? ', held by ' : ', behind ',
       element('strong', {}, this.#nameOf(to)),
       element('span', { class: 'quiet' }, many ? ', the longest for ' : ' for ', since.element),
+      circular ? ' ' : '',
       circular ? element('span', { class: 'badge', 'data-tone': 'bad' }, 'deadlock') : '',
     )
     if (this.#open.nextElementSibling === null) this.element.append(element('a', {}, 'Open the lock'))
