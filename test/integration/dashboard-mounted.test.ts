@@ -109,7 +109,10 @@ async function stage({ start }: Framework) {
   const lease = await locks.acquire('nightly')
   const secret = await createLocks({ driver: memory({ name }), namespace: 'secret' })
   await secret.acquire('hidden')
-  const { url, close } = await start({ driver: memory({ name }) })
+  const started = await start({ driver: memory({ name }) })
+  const { url } = started
+  let closing: Promise<unknown> | undefined
+  const close = () => (closing ??= started.close())
   onTestFinished(async () => {
     await close()
     await locks.close()
@@ -128,7 +131,7 @@ async function stage({ start }: Framework) {
       headers: { 'content-type': 'application/json', ...headers },
       body: JSON.stringify({ key, fence: lease.fence, reason: 'stuck' }),
     })
-  return { url, call, lease, evict, key }
+  return { url, call, lease, evict, key, close }
 }
 
 describe.each(frameworks)('in $name', (framework) => {
@@ -165,7 +168,7 @@ describe.each(frameworks)('in $name', (framework) => {
   })
 
   test('events arrive, and end with the board', async () => {
-    const { call, lease } = await stage(framework)
+    const { call, lease, close } = await stage(framework)
     const answer = await call('/admin/locks/v1/changes', 'ann')
     const events: string[] = []
     const stream = new EventStream()
@@ -178,7 +181,8 @@ describe.each(frameworks)('in $name', (framework) => {
     await eventually(() => events.includes('totals'), 'the totals')
     await lease.release()
     await eventually(() => events.includes('change'), 'the change')
-    onTestFinished(() => ended)
+    await close()
+    await ended
   })
 
   test('the page works in a browser', async () => {
