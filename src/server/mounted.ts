@@ -38,7 +38,7 @@ export interface DashboardViewer {
 
 /** Who makes a call, by the request as the framework gives it: Express's and Fastify's own, or a `Request`. Undefined: nobody who may look. */
 export interface ViewerOf {
-  viewer(request: object): DashboardViewer | undefined | Promise<DashboardViewer | undefined>
+  viewer(this: void, request: object): DashboardViewer | undefined | Promise<DashboardViewer | undefined>
 }
 
 /** What is needed of a Fastify instance. */
@@ -230,15 +230,11 @@ class Mounted {
   }
 
   /** Never rejects. */
-  async #answer(
-    call: Omit<MountedCall, 'principal'>,
-    whose: object,
-    known?: DashboardViewer | undefined,
-  ): Promise<Answer> {
+  async #answer(call: Omit<MountedCall, 'principal'>, whose: object, given?: DashboardViewer): Promise<Answer> {
     try {
       const place = this.#place(call.method, call.url, call.headers)
       if (place === undefined) throw nowhere(call.url)
-      const viewer = known ?? (await this.#viewer(whose))
+      const viewer = given ?? (await this.#viewer(whose))
       if (viewer === undefined) throw forbidden('You may not look at the locks.')
       if (typeof place === 'string') return { status: 302, headers: { location: place }, body: '' }
       return await this.#handle(place, { ...call, principal: principalOf(viewer) })

@@ -138,7 +138,7 @@ export interface MountDashboardOptions extends DashboardOptions {
    *
    * @default everybody may see everything, and evict nobody
    */
-  viewer?(request: object): DashboardViewer | undefined | Promise<DashboardViewer | undefined>
+  viewer?(this: void, request: object): DashboardViewer | undefined | Promise<DashboardViewer | undefined>
 }
 
 const mountNames: OptionNames<MountDashboardOptions> = { ...dashboardNames, store: true, driver: true, viewer: true }

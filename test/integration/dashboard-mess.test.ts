@@ -40,9 +40,14 @@ describe.each([
     onTestFinished(() => child.kill())
     await child.line(/ready/)
     const { page } = await browser.open(server.url)
-    const problem = (text: RegExp) => page.locator('#problems li').filter({ hasText: text }).waitFor({ timeout: 60_000 })
-    await problem(/Deadlock of 3 owners.*close-\w+, close-\w+, close-\w+ wait for each other's locks .*for \d+ s\..*evict one of them/)
-    await problem(/stock\/nightly-sync.*Held by alice: stock-importer.*for \d+ s\. 47 claims are queued, the longest for \d+ s.*evict it/)
+    const problem = (text: RegExp) =>
+      page.locator('#problems li').filter({ hasText: text }).waitFor({ timeout: 60_000 })
+    await problem(
+      /Deadlock of 3 owners.*close-\w+, close-\w+, close-\w+ wait for each other's locks .*for \d+ s\..*evict one of them/,
+    )
+    await problem(
+      /stock\/nightly-sync.*Held by alice: stock-importer.*for \d+ s\. 47 claims are queued, the longest for \d+ s.*evict it/,
+    )
     await problem(/gpu.*Held by 4 holders.*11 claims are queued/)
     await problem(/export\/1.*cron: invoice-export --all has been silent for \d+ s.*free in \d+ s/)
     await page.getByText(/^\d{3} locks$/).waitFor()

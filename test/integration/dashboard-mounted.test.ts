@@ -30,7 +30,7 @@ const signedIn = (cookie: string | undefined): string | undefined => /user=(\w+)
 interface Framework {
   readonly name: string
   /** Starts it with a board at /admin/locks. Gives its address, and what closes it. */
-  start(options: MountDashboardOptions): Promise<{ url: string; close(): Promise<unknown> }>
+  start(this: void, options: MountDashboardOptions): Promise<{ url: string; close(): Promise<unknown> }>
 }
 
 const frameworks: readonly Framework[] = [
@@ -68,7 +68,7 @@ const frameworks: readonly Framework[] = [
         if (signedIn(request.headers.cookie) === undefined) await reply.code(401).send('sign in')
       })
       await app.register(board.fastify, { prefix: '/admin/locks' })
-      app.post('/echo', async (request) => request.body)
+      app.post('/echo', (request, reply) => void reply.send(request.body))
       const url = await app.listen({ port: 0, host: '127.0.0.1' })
       const close = async () => {
         await board.close()
@@ -118,7 +118,7 @@ async function stage({ start }: Framework) {
     await locks.close()
     await secret.close()
   })
-  const call = (path: string, user?: string, init: RequestInit = {}) =>
+  const call = (path: string, user?: string, init: RequestInit & { readonly headers?: Record<string, string> } = {}) =>
     fetch(`${url}${path}`, {
       redirect: 'manual',
       ...init,

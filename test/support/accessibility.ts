@@ -1,9 +1,8 @@
 /** What axe-core finds wrong with a page as it is shown now. */
 import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import type { Page } from 'playwright-core'
 
-const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+const source = readFileSync('node_modules/axe-core/axe.min.js', 'utf8')
 
 interface AxeResults {
   readonly violations: readonly {

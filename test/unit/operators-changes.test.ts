@@ -293,8 +293,8 @@ describe('the watch', () => {
     for (const each of [held, hidden]) await claim(driver, each)
     const own = watcher(['default'])
     await time.advance(0)
-    const renew = ({ key: of, id }: typeof held) => ask(driver, { op: 'renew', key: of, id, ttlMs: 30_000 })
-    for (const each of [held, held, hidden]) await renew(each)
+    const renewFor30s = ({ key: of, id }: typeof held) => ask(driver, { op: 'renew', key: of, id, ttlMs: 30_000 })
+    for (const each of [held, held, hidden]) await renewFor30s(each)
     await claim(driver, brief)
     await time.advance(1000)
     expect(own.received.find(([event]) => event === 'rates')).toEqual([

@@ -205,8 +205,8 @@ function openBoard({ name, rights, store, refreshMs }) {
 }
 
 /** @param {Readonly<Record<string, string>>} fields */
-function filtersOf({ lock: _, ...filters }) {
-  return filters
+function filtersOf(fields) {
+  return { ...fields, lock: '' }
 }
 
 /**

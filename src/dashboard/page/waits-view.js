@@ -67,7 +67,7 @@ export class WaitsView {
     const groups = groupsOfWaits(waits)
     this.#groups.show(groups.slice(0, groupsMax))
     // Drawn anew only if it differs: a layout takes long, and whoever looks at it wants it to stand still.
-    const graph = JSON.stringify([owners, waits.map(({ sinceMs: _, ...wait }) => wait)])
+    const graph = JSON.stringify([owners, waits.map((wait) => ({ ...wait, sinceMs: 0 }))])
     if (graph !== this.#drawn && this.#picture.offsetParent !== null) {
       this.#drawn = graph
       const { left, svg } = drawing(waits, byName)
