@@ -204,7 +204,11 @@ function openBoard({ name, rights, store, refreshMs }) {
   })
 }
 
-/** @param {Readonly<Record<string, string>>} fields */
+/**
+ * The place of the list with these filters.
+ * @param {import('./address.js').Place} fields
+ * @returns {import('./address.js').Place}
+ */
 function filtersOf(fields) {
   return { ...fields, lock: '' }
 }
