@@ -75,7 +75,7 @@ const scrollThrough = `new Promise((resolve) => {
 })`
 
 /** Whatever one can press or fill that has no name for a screen reader. */
-const unnamed = `[...document.querySelectorAll('button, input, select')]
+const unnamed = `[...document.querySelectorAll('button, input:not([type=hidden]), select')]
   .filter((each) => !each.textContent.trim() && !each.ariaLabel && !each.labels?.length)
   .map((each) => each.outerHTML)`
 
