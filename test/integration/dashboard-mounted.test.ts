@@ -118,12 +118,11 @@ async function stage({ start }: Framework) {
     await locks.close()
     await secret.close()
   })
-  const call = (path: string, user?: string, init: RequestInit & { readonly headers?: Record<string, string> } = {}) =>
-    fetch(`${url}${path}`, {
-      redirect: 'manual',
-      ...init,
-      headers: { ...(user !== undefined && { cookie: `user=${user}` }), ...init.headers },
-    })
+  const call = (path: string, user?: string, init: RequestInit = {}) => {
+    const headers = new Headers(init.headers)
+    if (user !== undefined) headers.set('cookie', `user=${user}`)
+    return fetch(`${url}${path}`, { redirect: 'manual', ...init, headers })
+  }
   const key = 'public/named:nightly'
   const evict = (user: string, headers: Record<string, string> = {}) =>
     call('/admin/locks/v1/evictions', user, {
