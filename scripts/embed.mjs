@@ -1,7 +1,7 @@
 // Turns each src/**/*.{sql,lua,html,css,svg,js} into a sibling NAME.EXT.generated.ts that exports the text.
 // Scripts and pages thus live in real files, while the package reads no file at run time. Lua loses its comments and
-// indentation on the way.
-import { existsSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
+// indentation on the way. Libraries that the dashboard's page loads are put beside it in the same way, with their licences.
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -14,7 +14,31 @@ export function embed(folder = path.join(root, 'src')) {
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
     const file = path.join(entry.parentPath, entry.name)
     if (entry.isFile() && embeddable.test(file)) writeWhenChanged(`${file}.generated.ts`, moduleOf(file))
-    else if (generated.test(file) && !existsSync(file.replace(generated, ''))) rmSync(file)
+    else if (generated.test(file) && !isLibrary(file) && !existsSync(file.replace(generated, ''))) rmSync(file)
+  }
+  embedLibraries()
+}
+
+function isLibrary(file) {
+  return libraries.some(({ target }) => file === path.join(root, `${target}.generated.ts`))
+}
+
+/** Where the text of each library of the page is written, and from which package it comes. The files are complete modules for browsers. */
+const libraries = [
+  { target: 'src/dashboard/libraries/dagre.js', script: '@dagrejs/dagre/dist/dagre.esm.js', licence: '.LEGAL.txt' },
+]
+
+function embedLibraries() {
+  for (const { target, script, licence } of libraries) {
+    const file = path.join(root, 'node_modules', script)
+    const code = readFileSync(file, 'utf8').replaceAll(/^(?:\/\/# sourceMappingURL|\/\*! For license).*$/gm, '')
+    const text = `${readFileSync(`${file}${licence}`, 'utf8').trim()}\n${code.trim()}\n`
+    const written = path.join(root, `${target}.generated.ts`)
+    mkdirSync(path.dirname(written), { recursive: true })
+    writeWhenChanged(
+      written,
+      `// Written by scripts/embed.mjs from ${script}.\nexport default ${JSON.stringify(text)}\n`,
+    )
   }
 }
 

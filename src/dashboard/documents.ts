@@ -152,33 +152,92 @@ export const auditDocument = openObject({ evictions: list(auditEntry) })
 
 // ---- events of `GET /v1/changes`
 
-/** The kinds of change of a claim. */
-export type ChangeKind =
-  /** A claim has become a holder. */
-  | 'granted'
-  /** A holder is gone before its lease was over: it released, or was evicted elsewhere. */
-  | 'released'
-  /** A holder's lease is over, or it was evicted here. */
-  | 'lost'
-  /** A new claim waits. */
-  | 'queued'
-  /** A waiter is gone without having become a holder. */
-  | 'left'
-  /** A holder was asked to leave. */
-  | 'leaving'
+/**
+ * The kinds of change of a claim. `granted`: it has become a holder. `released`: a holder is gone before its lease was over, as it released,
+ * or was evicted elsewhere. `lost`: a holder's lease is over, or it was evicted here. `queued`: it is new, and waits. `left`: a waiter is gone
+ * without having become a holder. `leaving`: a holder was asked to leave.
+ */
+const changeKind = choice('granted', 'released', 'lost', 'queued', 'left', 'leaving')
+export type ChangeKind = Described<typeof changeKind>
 
 /** One change between two snapshots of the store. */
-export interface ChangeDocument {
-  readonly kind: ChangeKind
-  readonly at: string
-  readonly namespace: string
-  readonly scope: string
-  readonly key: string
+const changeDocument = openObject({
+  kind: changeKind,
+  at: moment,
+  ...place,
   /** 0 while waiting. */
-  readonly fence: number
-  readonly runner: RunnerDocument
-  readonly detail: string | undefined
-}
+  fence: count,
+  runner: runnerDocument,
+  detail: optional(anyText),
+  /** Of a grant: how long the claim had waited. */
+  waitedMs: optional(amount),
+  /** Of a grant: the holder before it ended uncleanly. */
+  takeover: optional(flag),
+})
+export type ChangeDocument = Described<typeof changeDocument>
+
+// ---- what the page's views read
+
+/** One row of the table of locks. */
+const lockRow = openObject({
+  ...place,
+  held: count,
+  waiting: count,
+  /** The first holders: those that matter for the state of the lock. */
+  holders: list(operatorsClaim),
+  /** What the holders say they are, by the name `service` of their metadata. */
+  services: list(anyText),
+  /** For how long the first of the waiters to come has waited; 0 without waiters. */
+  longestWaitMs: amount,
+})
+export type LockRow = Described<typeof lockRow>
+
+/** Some rows of the table of locks, as it is sorted. */
+export const overviewDocument = openObject({
+  /** How many rows there are. */
+  total: count,
+  /** The place of the first of these. */
+  from: count,
+  rows: list(lockRow),
+  /** The namespaces and services that there are, for the filters: the first hundreds. */
+  namespaces: list(anyText),
+  services: list(anyText),
+  /** There are more locks than can be sorted: choose a namespace. */
+  truncated: flag,
+})
+export type OverviewDocument = Described<typeof overviewDocument>
+
+/** One lock, and what was seen of it. */
+export const lockPageDocument = openObject({
+  lock: operatorsLock,
+  /** What happened to it, the newest first. */
+  history: list(changeDocument),
+})
+export type LockPageDocument = Described<typeof lockPageDocument>
+
+/** What was seen in one minute. */
+const seriesPoint = openObject({
+  /** Its beginning. */
+  at: moment,
+  granted: count,
+  queued: count,
+  lost: count,
+  takeovers: count,
+  /** The most that waited at a time. */
+  waiting: count,
+  /** Half of the grants had waited for no longer. Absent: nothing was granted. */
+  waitP50Ms: optional(amount),
+  waitP99Ms: optional(amount),
+})
+export type SeriesPoint = Described<typeof seriesPoint>
+
+/** The last hour, minute by minute, of what the server has seen. */
+export const seriesDocument = openObject({
+  points: list(seriesPoint),
+  /** The caller may read parts of a namespace: what happens there is left out. */
+  partial: flag,
+})
+export type SeriesDocument = Described<typeof seriesDocument>
 
 /** What happened between two snapshots, among the locks that the token may see. Claims that came and went in between are not counted. */
 export interface RatesDocument {

@@ -45,6 +45,9 @@ const routes: readonly (readonly [name: string, call: (url: string, token?: stri
   ['GET /v1/principal', (url, token) => get(`${url}/v1/principal`, token)],
   ['GET /v1/locks', (url, token) => get(`${url}/v1/locks`, token)],
   ['GET /v1/cycles', (url, token) => get(`${url}/v1/cycles`, token)],
+  ['GET /v1/overview', (url, token) => get(`${url}/v1/overview`, token)],
+  ['GET /v1/lock', (url, token) => get(`${url}/v1/lock?key=${key}`, token)],
+  ['GET /v1/series', (url, token) => get(`${url}/v1/series`, token)],
   ['GET /v1/changes', (url, token) => get(`${url}/v1/changes`, token)],
   ['GET /v1/audit', (url, token) => get(`${url}/v1/audit`, token)],
   ['POST /v1/evictions', (url, token) => evict(url, { key, fence: 1, reason: 'test' }, token)],
@@ -76,12 +79,14 @@ describe('rights', () => {
     const fence = await fenceOf(key)
     const refused = await evict(url, { key, fence, reason: 'test' }, tokenOf('stranger'))
     expect(refused).toMatchObject({ status: 403, value: message(/not for the namespace "billing"/) })
-    for (const path of ['locks', 'cycles']) {
+    for (const path of ['locks', 'cycles', 'overview', 'series']) {
       const other = await get(`${url}/v1/${path}?namespace=billing`, tokenOf('stranger'))
       expect(other).toMatchObject({ status: 403, value: message(/not for the namespace "billing"/) })
       expect((await get(`${url}/v1/${path}`, tokenOf('stranger'))).text).not.toContain('billing')
+      if (path === 'series') continue
       expect((await get(`${url}/v1/${path}`, tokenOf('all'))).text).toContain('billing')
     }
+    expect(await get(`${url}/v1/lock?key=${key}`, tokenOf('stranger'))).toMatchObject({ status: 403 })
     await evict(url, { key, fence, reason: 'test' }, tokenOf('warden'))
     expect((await get(`${url}/v1/audit`, tokenOf('stranger'))).value).toEqual({ evictions: [] })
   })
@@ -117,7 +122,9 @@ test('locks are listed page by page, and no answer has the id of a claim', async
   const cycles = await get(`${url}/v1/cycles`, tokenOf('all'))
   const evicted = await evict(url, { key, fence: await fenceOf(key), reason: 'test' }, tokenOf('all'))
   const audit = await get(`${url}/v1/audit`, tokenOf('all'))
-  for (const { text, status } of [first, second, cycles, evicted, audit]) {
+  const overview = await get(`${url}/v1/overview`, tokenOf('all'))
+  const lock = await get(`${url}/v1/lock?key=${key}`, tokenOf('all'))
+  for (const { text, status } of [first, second, cycles, evicted, audit, overview, lock]) {
     expect(status).toBe(200)
     for (const { id } of claims) expect(text).not.toContain(id)
   }
@@ -238,7 +245,7 @@ describe('changes', () => {
 
   test('are looked for while somebody is connected, and no longer', async () => {
     const time = fakeTime()
-    const { url } = await start({ routes: dashboard({ environment: time.environment }) })
+    const { url } = await start({ routes: dashboard({ environment: time.environment, history: false }) })
     const stop = new AbortController()
     const headers = { authorization: `Bearer ${tokenOf('viewer')}` }
     await fetch(`${url}/v1/changes`, { headers, signal: stop.signal })
@@ -281,9 +288,11 @@ test('the answers are as the OpenAPI document says', async () => {
     const validate = ajv.compile(schema ?? false)
     return validate(value) ? '' : ajv.errorsText(validate.errors)
   }
-  for (const path of ['/v1/principal', '/v1/locks', '/v1/cycles', '/dashboard/access']) {
+  for (const path of ['principal', 'locks', 'overview', 'series', 'cycles'].map((name) => `/v1/${name}`)) {
     expect(complaint(path, 'get', (await get(`${url}${path}`, tokenOf('all'))).value)).toBe('')
   }
+  expect(complaint('/v1/lock', 'get', (await get(`${url}/v1/lock?key=${key}`, tokenOf('all'))).value)).toBe('')
+  expect(complaint('/dashboard/access', 'get', (await get(`${url}/dashboard/access`)).value)).toBe('')
   const eviction = await evict(url, { key, fence: await fenceOf(key), reason: 'test' }, tokenOf('all'))
   expect(complaint('/v1/evictions', 'post', eviction.value)).toBe('')
   expect(complaint('/v1/audit', 'get', (await get(`${url}/v1/audit`, tokenOf('all'))).value)).toBe('')

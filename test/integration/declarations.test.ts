@@ -92,7 +92,7 @@ describe('an example of the published declarations', () => {
       'drivers/quorum/driver': ['quorum'],
       'drivers/http/driver': ['http'],
       'server/serve': ['serve'],
-      'server/operators': ['dashboard'],
+      'server/operators': ['dashboard', 'mountDashboard'],
       'web-locks/web-locks': ['webLocks'],
       'telemetry/prometheus': ['prometheus'],
       'telemetry/opentelemetry': ['openTelemetry'],

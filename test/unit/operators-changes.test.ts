@@ -2,11 +2,12 @@ import { describe, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import type { Principal } from '../../src/server/contract/call.ts'
-import { ChangeWatch } from '../../src/server/operators/change-watch.ts'
+import { ChangeWatch, type ChangeWatchOptions } from '../../src/server/operators/change-watch.ts'
 import { changesBetween, ownPace, readSnapshot, totalsOf } from '../../src/server/operators/changes.ts'
+import { Snapshots } from '../../src/server/operators/snapshots.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
 import { around } from '../support/around.ts'
-import { ask, claim, claimOf, release } from '../support/claims.ts'
+import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
 import { principalFor } from './support/principals.ts'
 
 const key = 'default/named:a'
@@ -98,10 +99,42 @@ describe('between two looks', () => {
   })
 })
 
+test('claims that a client made in one millisecond are told apart where the store gives no ids', async () => {
+  const driver = memory({ clock: fakeTime().clock })
+  for (let waiter = 0; waiter < 4; waiter += 1) await claim(driver, claimOf(key))
+  const withoutIds = async () => {
+    const { now, keys } = await readSnapshot(driver, ownPace)
+    const hidden = keys.map((listed) => ({ ...listed, claims: listed.claims.map((each) => ({ ...each, id: '' })) }))
+    return { now, keys: hidden, truncated: false }
+  }
+  const after = await withoutIds()
+  const none = { ...after, keys: [] }
+  const kinds = changesBetween(none, after, 'now').map(({ kind }) => kind)
+  expect(kinds).toEqual(['granted', 'queued', 'queued', 'queued'])
+  expect(changesBetween(after, await withoutIds(), 'now')).toEqual([])
+})
+
+test('a grant says how long it was waited for, and whether the lease before it ran out', async () => {
+  const time = fakeTime()
+  const driver = memory({ clock: time.clock })
+  await claim(driver, claimOf(key, { ttlMs: 1000 }))
+  const next = claimOf(key)
+  await claim(driver, next)
+  const before = await readSnapshot(driver, ownPace)
+  await time.advance(1500)
+  await renew(driver, next)
+  await claim(driver, claimOf('default/named:other'))
+  const changes = changesBetween(before, await readSnapshot(driver, ownPace), 'now')
+  expect(changes.filter(({ kind }) => kind === 'granted')).toMatchObject([
+    { key, waitedMs: 1500, takeover: true },
+    { key: 'default/named:other', waitedMs: 0, takeover: undefined },
+  ])
+})
+
 const nothing = (): void => {}
 
 describe('the watch', () => {
-  function bench() {
+  function bench(options: Partial<ChangeWatchOptions> = {}) {
     const time = fakeTime()
     const driver = memory({ clock: time.clock })
     const looks = { count: 0, failing: false }
@@ -111,14 +144,16 @@ describe('the watch', () => {
         return looks.failing ? Promise.reject(new Error('down')) : driver.list(query)
       },
     })
-    const watch = new ChangeWatch({ store: counting, environment: time.environment, evicted: () => undefined })
+    const snapshots = new Snapshots(counting, time.environment)
+    const { environment } = time
+    const watch = new ChangeWatch({ store: counting, snapshots, environment, evicted: () => undefined, ...options })
     const watcher = (namespaces: readonly string[] | '*') => {
       const received: [string, unknown][] = []
       const source = watch.source(principalFor(namespaces))
       const stop = source.attach((event, data) => received.push([event, data]), nothing)
       return { received, events: () => received.splice(0).map(([event]) => event), stop: () => stop[Symbol.dispose]() }
     }
-    return { time, driver, looks, watcher }
+    return { time, driver, looks, watcher, watch }
   }
 
   test('looks once a second for all who watch, and not at all when nobody does', async () => {
@@ -137,6 +172,19 @@ describe('the watch', () => {
     expect(time.timers).toBe(0)
     await time.advance(5000)
     expect(looks.count).toBe(5)
+  })
+
+  test('that always looks does so while nobody watches, for a fiftieth of the time, until it is closed', async () => {
+    const { time, looks, watcher, watch } = bench({ always: true })
+    await time.advance(3000)
+    expect(looks.count).toBe(4)
+    const one = watcher('*')
+    await time.advance(1000)
+    one.stop()
+    await time.advance(2000)
+    expect(looks.count).toBeGreaterThanOrEqual(7)
+    watch.close()
+    expect(time.timers).toBe(0)
   })
 
   test('tells who comes later what was seen last, without another look', async () => {
@@ -167,7 +215,9 @@ describe('the watch', () => {
         return driver.list(query)
       },
     })
-    const watch = new ChangeWatch({ store, environment: time.environment, evicted: () => undefined })
+    const { environment } = time
+    const snapshots = new Snapshots(store, environment)
+    const watch = new ChangeWatch({ store, snapshots, environment, evicted: () => undefined, always: true })
     const stop = watch.source(principalFor('*')).attach(nothing, nothing)
     await time.advance(33_000)
     expect(looks).toBe(3)
@@ -207,7 +257,9 @@ describe('the watch', () => {
     let asked = 0
     const principal = principalFor(['default'])
     const counting: Principal = { ...principal, may: (right, of) => (asked += 1) > 0 && principal.may(right, of) }
-    const watch = new ChangeWatch({ store: driver, environment: time.environment, evicted: () => undefined })
+    const { environment } = time
+    const snapshots = new Snapshots(driver, environment)
+    const watch = new ChangeWatch({ store: driver, snapshots, environment, evicted: () => undefined })
     const stops = Array.from({ length: 50 }, () => watch.source(counting).attach(nothing, nothing))
     await time.advance(0)
     expect(asked).toBe(1)
@@ -241,8 +293,8 @@ describe('the watch', () => {
     for (const each of [held, hidden]) await claim(driver, each)
     const own = watcher(['default'])
     await time.advance(0)
-    const renew = ({ key: of, id }: typeof held) => ask(driver, { op: 'renew', key: of, id, ttlMs: 30_000 })
-    for (const each of [held, held, hidden]) await renew(each)
+    const renewFor30s = ({ key: of, id }: typeof held) => ask(driver, { op: 'renew', key: of, id, ttlMs: 30_000 })
+    for (const each of [held, held, hidden]) await renewFor30s(each)
     await claim(driver, brief)
     await time.advance(1000)
     expect(own.received.find(([event]) => event === 'rates')).toEqual([
@@ -260,7 +312,9 @@ describe('the watch', () => {
     const { time, driver } = bench()
     const store = around(driver, { supports: { ...driver.supports, renewals: false } })
     const paces: unknown[] = []
-    const watch = new ChangeWatch({ store, environment: time.environment, evicted: () => undefined })
+    const { environment } = time
+    const snapshots = new Snapshots(store, environment)
+    const watch = new ChangeWatch({ store, snapshots, environment, evicted: () => undefined, always: true })
     const onNotification = (event: string, data: unknown): void => void (event === 'rates' && paces.push(data))
     const watching = watch.source(principalFor('*')).attach(onNotification, nothing)
     await time.advance(0)

@@ -14,7 +14,7 @@ import { quorum } from '../../src/drivers/quorum/driver.ts'
 import { redis } from '../../src/drivers/redis/driver.ts'
 import { sqlite } from '../../src/drivers/sqlite/driver.ts'
 import { fileGuard, httpGuard, mongoGuard, redisGuard, sqlGuard } from '../../src/guards/index.ts'
-import { dashboard } from '../../src/server/operators.ts'
+import { dashboard, mountDashboard } from '../../src/server/operators.ts'
 import { serve } from '../../src/server/serve.ts'
 import { openTelemetry } from '../../src/telemetry/opentelemetry.ts'
 import { prometheus } from '../../src/telemetry/prometheus.ts'
@@ -66,6 +66,7 @@ const calls: Record<string, (locks: Locks, option: never) => unknown> = {
   'tls: certt → cert': (_locks, option: object) => serve({ driver: memory(), port: 0, tls: option as never }),
   'limits: callsmax → callsMax': (_locks, option) => serve({ driver: memory(), port: 0, limits: option }),
   'dashboard: loger → logger': (_locks, option) => dashboard(option),
+  'mountDashboard: stor → store': (_locks, option) => mountDashboard(option),
   'fileGuard: busyTimeut → busyTimeout': (_locks, option) => fileGuard('a', option),
   'httpGuard: resourse → resource': (_locks, option) => httpGuard(option),
   'mongoGuard: feild → field': (_locks, option) => mongoGuard(option),

@@ -2,8 +2,9 @@
  * The events, as they happen.
  * @module
  */
+import { lockAddress } from './address.js'
 import { byId, element } from './element.js'
-import { counted, runnerName, timeText, visible } from './wording.js'
+import { counted, runnerName, timeText, visible, waitText } from './wording.js'
 
 /** @typedef {import('../documents.ts').ChangeDocument} Change */
 
@@ -24,23 +25,10 @@ export class EventsView {
   #none = byId('no-events')
 
   /** @param {Change} change */
-  add({ kind, at, scope, namespace, fence, runner, detail }) {
-    const { text, tone } = kinds[kind] ?? { text: kind, tone: 'plain' }
-    this.#prepend(
-      element(
-        'li',
-        { 'data-tone': tone },
-        element('time', { datetime: at }, timeText(at)),
-        element(
-          'span',
-          {},
-          element('strong', { title: visible(namespace) }, visible(scope)),
-          ` ${text} ${runnerName(runner)}`,
-          fence > 0 ? element('span', { class: 'quiet' }, ` fence ${fence}`) : null,
-          detail === undefined ? null : element('span', { class: 'quiet' }, ` (${visible(detail)})`),
-        ),
-      ),
-    )
+  add(change) {
+    const { scope, namespace, key } = change
+    const link = element('a', { href: lockAddress(key), title: visible(namespace), class: 'name' }, visible(scope))
+    this.#prepend(changeItem(change, link))
   }
 
   /**
@@ -59,4 +47,31 @@ export class EventsView {
     this.#list.prepend(item)
     while (this.#list.childElementCount > shownMax) this.#list.lastElementChild?.remove()
   }
+}
+
+/**
+ * One change, for a list.
+ * @param {Change} change
+ * @param {Node} [subject] what it happened to, if the list does not say so
+ */
+export function changeItem({ kind, at, fence, runner, detail, waitedMs, takeover }, subject) {
+  const { text, tone } = kinds[kind] ?? { text: kind, tone: 'plain' }
+  const facts = [
+    fence > 0 ? `fence ${fence}` : '',
+    waitedMs === undefined || waitedMs < 1000 ? '' : `after ${waitText(waitedMs)}`,
+    takeover === true ? 'a takeover' : '',
+    detail === undefined ? '' : visible(detail),
+  ].filter((fact) => fact !== '')
+  return element(
+    'li',
+    { 'data-tone': tone },
+    element('time', { datetime: at }, timeText(at)),
+    element(
+      'span',
+      {},
+      subject,
+      ` ${text} ${runnerName(runner)}`,
+      facts.length === 0 ? null : element('span', { class: 'quiet' }, ` ${facts.join(', ')}`),
+    ),
+  )
 }

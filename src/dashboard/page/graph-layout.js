@@ -1,52 +1,101 @@
 /**
- * Lays out the wait-for graph. An owner that waits is left of the owner it waits for. Cycles are on top, and the edges that close
- * them run back above them. No elements here: all of it can be tested without a browser.
+ * Lays out the wait-for graph from left to right: an owner that waits is left of the owner it waits for. Labels are boxes of the layout, too,
+ * so that nothing lies on anything. No elements here: all of it can be tested without a browser.
  * @module
  */
+import { visible } from './wording.js'
 
 /** @typedef {import('../documents.ts').WaitDocument} Wait */
 /** @typedef {{ readonly from: string, readonly to: string, readonly waits: readonly Wait[], readonly circular: boolean }} Edge */
-/** @typedef {{ readonly id: string, readonly x: number, readonly y: number }} Box */
-/** @typedef {Edge & { readonly path: string, readonly labelX: number, readonly labelY: number }} DrawnEdge */
+/** @typedef {{ readonly id: string, readonly x: number, readonly y: number }} Box x and y: its left upper corner */
+/** @typedef {Edge & { readonly path: string, readonly label: string, readonly labelX: number, readonly labelY: number }} DrawnEdge labelX and labelY: the middle */
 /** @typedef {{ readonly width: number, readonly height: number, readonly boxes: readonly Box[], readonly edges: readonly DrawnEdge[], readonly left: number }} Picture */
+/** @typedef {Pick<typeof import('./dagre.js'), 'Graph' | 'layout'>} Dagre */
 
 export const boxWidth = 184
 export const boxHeight = 46
-const columnGap = 120
-const rowGap = 26
+export const labelHeight = 18
+const letterWidth = 7
+const lettersPerLabel = 24
 const margin = 12
-/** How far above the boxes a back edge runs; each further back edge runs higher. */
-const backEdgeHeight = 40
-/** A graph with more boxes is unreadable. */
-const boxesMax = 24
+/** A graph with more boxes is unreadable: the list says the same. */
+const boxesMax = 40
+const arrowLength = 6
 
 /**
  * @param {readonly Wait[]} waits
+ * @param {Dagre} dagre
  * @returns {Picture}
  */
-export function layOut(waits) {
+export function layOut(waits, { Graph, layout }) {
   const edges = edgesOf(waits)
   const all = new Set(edges.flatMap(({ from, to }) => [from, to]))
   const shown = new Set([...all].slice(0, boxesMax))
   const drawn = edges.filter(({ from, to }) => shown.has(from) && shown.has(to))
-  const { ranks, backwards } = rank([...shown], drawn)
-  const boxes = placeBoxes(ranks, drawn, backwards.size)
-  let height = margin + backwards.size * backEdgeHeight
-  const paths = drawn.map((edge) => {
-    const from = /** @type {Box} */ (boxes.get(edge.from))
-    const to = /** @type {Box} */ (boxes.get(edge.to))
-    if (!backwards.has(edge)) return { ...edge, ...forwardPath(from, to) }
-    height -= backEdgeHeight
-    return { ...edge, ...backwardPath(from, to, height + backEdgeHeight / 2) }
+  const graph = new Graph({ multigraph: true })
+  graph.setGraph({ rankdir: 'LR', nodesep: 22, edgesep: 14, ranksep: 34, marginx: margin, marginy: margin })
+  graph.setDefaultEdgeLabel(() => ({}))
+  for (const id of shown) graph.setNode(id, { width: boxWidth, height: boxHeight })
+  for (const edge of drawn) {
+    const label = labelOf(edge)
+    graph.setEdge(edge.from, edge.to, { width: widthOf(label), height: labelHeight, labelpos: 'c' })
+  }
+  layout(graph)
+  const boxes = [...shown].map((id) => {
+    const { x = 0, y = 0 } = graph.node(id)
+    return { id, x: x - boxWidth / 2, y: y - boxHeight / 2 }
   })
-  const placed = [...boxes.values()]
+  const { width = 0, height = 0 } = graph.graph()
   return {
-    width: Math.max(0, ...placed.map(({ x }) => x + boxWidth)) + margin,
-    height: Math.max(0, ...placed.map(({ y }) => y + boxHeight)) + margin,
-    boxes: placed,
-    edges: paths,
+    width: shown.size === 0 ? 0 : width,
+    height: shown.size === 0 ? 0 : height,
+    boxes,
+    edges: drawn.map((edge) => {
+      const { points = [], x = 0, y = 0 } = graph.edge(edge.from, edge.to)
+      return { ...edge, path: pathThrough(points), label: labelOf(edge), labelX: x, labelY: y }
+    }),
     left: all.size - shown.size,
   }
+}
+
+/** @param {string} label */
+export function widthOf(label) {
+  return label.length * letterWidth + 10
+}
+
+/** @param {Edge} edge */
+function labelOf({ waits: [first, ...others] }) {
+  const scope = visible(first?.scope ?? '')
+  const short = scope.length > lettersPerLabel ? `${scope.slice(0, lettersPerLabel - 1)}…` : scope
+  return others.length === 0 ? short : `${short} +${others.length}`
+}
+
+/**
+ * A line through the points, its corners rounded, that ends before the last by the length of the arrow's tip.
+ * @param {readonly { readonly x: number, readonly y: number }[]} points
+ */
+function pathThrough(points) {
+  const [first, ...others] = points
+  const last = others.at(-1)
+  if (first === undefined || last === undefined) return ''
+  const before = points.at(-2) ?? first
+  const length = Math.hypot(last.x - before.x, last.y - before.y) || 1
+  const end = {
+    x: last.x - ((last.x - before.x) / length) * arrowLength,
+    y: last.y - ((last.y - before.y) / length) * arrowLength,
+  }
+  const corners = others.slice(0, -1)
+  const curves = corners.map((corner, index) => {
+    const next = corners[index + 1] ?? end
+    const to = corners[index + 1] === undefined ? end : { x: (corner.x + next.x) / 2, y: (corner.y + next.y) / 2 }
+    return `Q ${at(corner)} ${at(to)}`
+  })
+  return `M ${at(first)} ${curves.length === 0 ? `L ${at(end)}` : curves.join(' ')}`
+}
+
+/** @param {{ readonly x: number, readonly y: number }} point */
+function at({ x, y }) {
+  return `${Math.round(x * 10) / 10} ${Math.round(y * 10) / 10}`
 }
 
 /**
@@ -69,104 +118,4 @@ export function edgesOf(waits) {
     edge.circular ||= circular
   }
   return [...edges.values()].toSorted((left, right) => Number(right.circular) - Number(left.circular))
-}
-
-/**
- * How many steps each owner is from an owner that does not wait, and the edges that close a cycle.
- * @param {readonly string[]} owners
- * @param {readonly Edge[]} edges
- */
-function rank(owners, edges) {
-  /** @type {Map<string, number>} */
-  const ranks = new Map()
-  /** @type {Set<Edge>} */
-  const backwards = new Set()
-  /** @type {Set<string>} */
-  const onPath = new Set()
-  /** @param {string} owner @returns {number} */
-  const visit = (owner) => {
-    const known = ranks.get(owner)
-    if (known !== undefined) return known
-    onPath.add(owner)
-    let steps = 0
-    for (const edge of edges) {
-      if (edge.from !== owner) continue
-      if (onPath.has(edge.to)) backwards.add(edge)
-      else steps = Math.max(steps, visit(edge.to) + 1)
-    }
-    onPath.delete(owner)
-    ranks.set(owner, steps)
-    return steps
-  }
-  for (const owner of owners) visit(owner)
-  return { ranks, backwards }
-}
-
-/**
- * Columns by rank, the holders on the right. In a column each owner is about as high as those it waits for, cycles on top.
- * @param {ReadonlyMap<string, number>} ranks
- * @param {readonly Edge[]} edges
- * @param {number} backEdges
- * @returns {Map<string, Box>}
- */
-function placeBoxes(ranks, edges, backEdges) {
-  const circular = new Set(edges.filter((edge) => edge.circular).flatMap(({ from, to }) => [from, to]))
-  const last = Math.max(0, ...ranks.values())
-  const columns = Array.from({ length: last + 1 }, (_, at) => [...ranks].filter(([, steps]) => steps === at))
-  const tallest = Math.max(...columns.map((column) => column.length))
-  const step = boxHeight + rowGap
-  /** @type {Map<string, Box>} */
-  const boxes = new Map()
-  for (const [steps, column] of columns.entries()) {
-    const wanted = column.map(([id], index) => ({
-      id,
-      at: circular.has(id) ? index - column.length : (heightOf(id, edges, boxes) ?? index * step),
-    }))
-    const inTheMiddle = ((tallest - column.length) * step) / 2
-    const top = margin + (backEdges > 0 ? backEdges * backEdgeHeight : inTheMiddle)
-    for (const [index, { id }] of wanted.toSorted((left, right) => left.at - right.at).entries()) {
-      boxes.set(id, { id, x: margin + (last - steps) * (boxWidth + columnGap), y: top + index * step })
-    }
-  }
-  return boxes
-}
-
-/**
- * @param {string} id
- * @param {readonly Edge[]} edges
- * @param {ReadonlyMap<string, Box>} boxes
- */
-function heightOf(id, edges, boxes) {
-  const heights = edges.flatMap(({ from, to }) => (from === id ? (boxes.get(to)?.y ?? []) : []))
-  return heights.length === 0 ? undefined : heights.reduce((sum, height) => sum + height, 0) / heights.length
-}
-
-/**
- * @param {Box} from
- * @param {Box} to
- */
-function forwardPath(from, to) {
-  const [startX, startY] = [from.x + boxWidth, from.y + boxHeight / 2]
-  const [endX, endY] = [to.x - 6, to.y + boxHeight / 2]
-  const bend = columnGap / 2
-  return {
-    path: `M ${startX} ${startY} C ${startX + bend} ${startY} ${endX - bend} ${endY} ${endX} ${endY}`,
-    // Near the waiter, as edges to the same box meet there.
-    labelX: startX + columnGap / 2 - 6,
-    labelY: startY + (endY - startY) * (endX - startX > columnGap ? 0.2 : 0.5) - 5,
-  }
-}
-
-/**
- * @param {Box} from
- * @param {Box} to
- * @param {number} height where the edge runs back
- */
-function backwardPath(from, to, height) {
-  const startX = from.x + boxWidth / 2
-  const endX = to.x + boxWidth / 2
-  const corner = 10
-  const up = `M ${startX} ${from.y} L ${startX} ${height + corner} Q ${startX} ${height} ${startX - corner} ${height}`
-  const down = `Q ${endX} ${height} ${endX} ${height + corner} L ${endX} ${to.y - 6}`
-  return { path: `${up} L ${endX + corner} ${height} ${down}`, labelX: (startX + endX) / 2, labelY: height - 5 }
 }

@@ -24,7 +24,7 @@ export class KeyedChildren {
   /** @param {readonly Item[]} items */
   show(items) {
     const before = this.#children
-    const keyed = items.map((item) => ({ key: this.#keyOf(item), item }))
+    const keyed = withDistinctKeys(items, this.#keyOf)
     const wanted = new Set(keyed.map(({ key }) => key))
     this.#children = new Map()
     // Remove first, so that the others need not move: an element that is moved loses the focus.
@@ -32,7 +32,6 @@ export class KeyedChildren {
     /** @type {Element | null} */
     let place = this.#parent.querySelector(':scope > [data-keyed]')
     for (const { key, item } of keyed) {
-      if (this.#children.has(key)) continue
       const child = before.get(key) ?? this.#make(item)
       this.#children.set(key, child)
       child.element.toggleAttribute('data-keyed', true)
@@ -41,4 +40,23 @@ export class KeyedChildren {
       else this.#parent.insertBefore(child.element, place)
     }
   }
+}
+
+/**
+ * The items with their keys. Items may share a key, such as the claims that a process made in one millisecond: from the second on,
+ * their keys are numbered, so that each is shown.
+ * @template Item
+ * @param {readonly Item[]} items
+ * @param {(item: Item) => string} keyOf
+ * @returns {{ key: string, item: Item }[]}
+ */
+export function withDistinctKeys(items, keyOf) {
+  /** @type {Map<string, number>} */
+  const seen = new Map()
+  return items.map((item) => {
+    const key = keyOf(item)
+    const earlier = seen.get(key) ?? 0
+    seen.set(key, earlier + 1)
+    return { key: JSON.stringify([key, earlier]), item }
+  })
 }

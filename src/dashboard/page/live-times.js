@@ -27,8 +27,18 @@ export function startLiveTimes() {
  */
 export function readNow(lock) {
   const readAt = performance.now()
-  const stamped = (/** @type {ReadLock['holders'][number]} */ claim) => ({ ...claim, readAt })
-  return { ...lock, holders: lock.holders.map(stamped), waiters: lock.waiters.map(stamped) }
+  return { ...stamped(lock), waiters: lock.waiters.map((claim) => ({ ...claim, readAt })) }
+}
+
+/**
+ * A row of the table with the time of the read.
+ * @template {{ readonly holders: ReadLock['holders'] }} Row
+ * @param {Row} row
+ * @returns {Row & { readonly holders: readonly Claim[] }}
+ */
+export function stamped(row) {
+  const readAt = performance.now()
+  return { ...row, holders: row.holders.map((claim) => ({ ...claim, readAt })) }
 }
 
 /** How long something has lasted. */

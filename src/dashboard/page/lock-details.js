@@ -1,18 +1,21 @@
 /**
- * The details that a lock's row opens: its holders and its queue.
+ * The holders of a lock and its queue.
  * @module
  */
 import { element } from './element.js'
 import { KeyedChildren } from './keyed-children.js'
 import { Elapsed, LeaseBar } from './live-times.js'
+import { groupsOf } from './queue-groups.js'
 import { counted, explainCommand, metadataText, runnerName, runnerPlace, timeText, visible } from './wording.js'
 
 /** @typedef {import('./wording.js').Lock} Lock */
 /** @typedef {import('./wording.js').Claim} Claim */
+/** @typedef {import('./queue-groups.js').Group} Group */
 /** @typedef {(lock: Lock, claim: Claim) => void} Evict */
 
-/** How many waiters are shown: some queues have thousands. */
-const waitersShownMax = 50
+/** How many lines of the queue are shown, and claims of a group: some queues have thousands. */
+const groupsShownMax = 100
+const claimsOfGroupMax = 50
 
 export class LockDetails {
   #holders = element('div', { class: 'claims' })
@@ -23,8 +26,8 @@ export class LockDetails {
   #moreHolders = element('p', { class: 'quiet' })
   /** @type {KeyedChildren<Claim>} */
   #holderCards
-  /** @type {KeyedChildren<Claim>} */
-  #waiterItems
+  /** @type {KeyedChildren<Group>} */
+  #groupItems
   /** @type {Lock} */
   #lock
   element
@@ -40,10 +43,10 @@ export class LockDetails {
       ({ fence }) => String(fence),
       () => new HolderCard(evict && ((claim) => evict(this.#lock, claim))),
     )
-    this.#waiterItems = new KeyedChildren(
+    this.#groupItems = new KeyedChildren(
       this.#queue,
-      ({ runner, enteredAt }) => `${runner.id} ${enteredAt}`,
-      () => new WaiterItem(),
+      ({ name, claims }) => (claims.length > 1 ? `group ${name}` : `one ${nameOfWaiter(claims[0])}`),
+      ({ claims }) => (claims.length > 1 ? new GroupItem() : new SingleItem()),
     )
     const command = explainCommand(lock)
     this.element = element(
@@ -64,10 +67,10 @@ export class LockDetails {
     this.#holderCards.show(holders)
     const unshown = held - holders.length
     this.#moreHolders.textContent = unshown > 0 ? `and ${unshown} more holders` : ''
-    this.#queueTitle.textContent = waiting === 0 ? 'No waiters' : `${counted(waiting, 'waiter')}, in order`
-    const shown = waiters.slice(0, waitersShownMax)
-    this.#waiterItems.show(shown)
-    const hidden = waiting - shown.length
+    this.#queueTitle.textContent = waiting === 0 ? 'Nobody is queued' : `${waiting} queued, in order`
+    const shown = groupsOf(waiters).slice(0, groupsShownMax)
+    this.#groupItems.show(shown)
+    const hidden = waiting - shown.reduce((sum, { claims }) => sum + claims.length, 0)
     this.#more.textContent = hidden > 0 ? `and ${hidden} more behind them` : ''
   }
 }
@@ -122,6 +125,77 @@ class HolderCard {
     this.#open.hidden = entries.length === 0
     this.#metadata.replaceChildren(...entries.flatMap(([name, value]) => fact(visible(name), metadataText(value))))
   }
+}
+
+/** A place in the queue that one claim has. */
+class SingleItem {
+  #waiter = new WaiterItem()
+  element = element('li', {}, ...this.#waiter.element.childNodes)
+
+  /** @param {Group} group */
+  update({ first, claims: [claim] }) {
+    this.element.value = first
+    if (claim !== undefined) this.#waiter.update(claim)
+  }
+}
+
+/** Several places in the queue in a row, all of one kind. */
+class GroupItem {
+  #name = element('strong')
+  #count = element('span', { class: 'count' })
+  #longest = new Elapsed()
+  #list = element('ol')
+  #more = element('p', { class: 'quiet' })
+  #open = element(
+    'details',
+    {},
+    element(
+      'summary',
+      {},
+      this.#name,
+      ' ',
+      this.#count,
+      ' ',
+      element('span', { class: 'quiet' }, 'the longest for ', this.#longest.element),
+    ),
+    this.#list,
+    this.#more,
+  )
+  element = element('li', {}, this.#open)
+  /** @type {KeyedChildren<Claim>} */
+  #items = new KeyedChildren(this.#list, nameOfWaiter, () => new WaiterItem())
+  /** @type {Group | undefined} */
+  #group
+
+  constructor() {
+    this.#open.addEventListener('toggle', () => this.#showClaims())
+  }
+
+  /** @param {Group} group */
+  update(group) {
+    this.#group = group
+    const { name, first, claims } = group
+    this.element.value = first
+    this.#list.start = first
+    this.#name.textContent = name
+    this.#count.textContent = `${claims.length} queued`
+    const longest = claims.reduce((most, claim) => (claim.sinceMs > most.sinceMs ? claim : most))
+    this.#longest.update(longest.sinceMs, longest.readAt)
+    this.#showClaims()
+  }
+
+  #showClaims() {
+    if (this.#group === undefined || !this.#open.open) return
+    const { claims } = this.#group
+    this.#items.show(claims.slice(0, claimsOfGroupMax))
+    const hidden = claims.length - claimsOfGroupMax
+    this.#more.textContent = hidden > 0 ? `and ${hidden} more of them` : ''
+  }
+}
+
+/** @param {Claim | undefined} claim */
+function nameOfWaiter(claim) {
+  return claim === undefined ? '' : `${claim.runner.id} ${claim.enteredAt}`
 }
 
 class WaiterItem {

@@ -1,213 +1,225 @@
 /**
- * The table of locks: search, filters, pages, and rows that open.
+ * The table of locks: search, filters, order, and as many rows as there are.
  * @module
  */
+import { goTo, lockAddress, place, replacePlace } from './address.js'
 import { byId, element } from './element.js'
-import { KeyedChildren } from './keyed-children.js'
-import { Elapsed, LeaseBar, readNow } from './live-times.js'
-import { LockDetails } from './lock-details.js'
-import { lockState, runnerName, runnerPlace, visible } from './wording.js'
+import { Elapsed, LeaseBar, stamped } from './live-times.js'
+import { VirtualRows } from './virtual-rows.js'
+import { counted, durationText, lockState, runnerName, runnerPlace, visible } from './wording.js'
 
-/** @typedef {import('./wording.js').Lock} Lock */
-/** @typedef {import('./lock-details.js').Evict} Evict */
-/** @typedef {(query: Readonly<Record<string, string>>) => Promise<import('../documents.ts').OperatorsLockPage>} Read */
+/** @typedef {import('../documents.ts').LockRow} Row */
+/** @typedef {Row & { readonly holders: readonly import('./wording.js').Claim[] }} ReadRow by the page's own clock */
+/** @typedef {import('../documents.ts').OverviewDocument} Overview */
+/** @typedef {(query: Readonly<Record<string, string>>) => Promise<Overview>} Read */
 
-const locksPerPage = 100
 /** A search waits until the typing pauses. */
 const typingMs = 250
+const filterNames = /** @type {const} */ (['name', 'namespace', 'service', 'state', 'sort', 'order'])
 
 export class LocksView {
   #read
   #form = /** @type {HTMLFormElement} */ (byId('filters'))
-  #namespaces = byId('namespaces')
   #note = byId('locks-note')
-  #previous = /** @type {HTMLButtonElement} */ (byId('previous-page'))
-  #next = /** @type {HTMLButtonElement} */ (byId('next-page'))
-  /** @type {KeyedChildren<Lock>} */
+  #table = byId('locks')
+  /** @type {VirtualRows<ReadRow>} */
   #rows
-  /** Where the pages up to this one begin; the last entry is this page. @type {(string | undefined)[]} */
-  #places = [undefined]
-  /** @type {string | undefined} */
-  #nextPlace
-  /** @type {Set<string>} */
-  #seen = new Set()
   #asked = 0
+  #typing = 0
 
-  /**
-   * @param {Read} read
-   * @param {Evict | undefined} evict
-   */
-  constructor(read, evict) {
+  /** @param {Read} read */
+  constructor(read) {
     this.#read = read
-    this.#rows = new KeyedChildren(
-      byId('locks'),
-      ({ key }) => key,
-      (lock) => new LockRow(lock, evict),
-    )
-    let typing = 0
-    this.#form.addEventListener('input', () => {
-      clearTimeout(typing)
-      typing = window.setTimeout(() => this.#goTo([undefined]), typingMs)
+    this.#rows = new VirtualRows(byId('lock-rows'), {
+      keyOf: ({ key }) => key,
+      make: () => new LockRow(),
+      changed: () => void this.refresh(),
+    })
+    this.#form.addEventListener('input', (event) => {
+      clearTimeout(this.#typing)
+      if (event.target instanceof HTMLSelectElement) this.#search()
+      else this.#typing = window.setTimeout(() => this.#search(), typingMs)
     })
     this.#form.addEventListener('submit', (event) => {
       event.preventDefault()
-      this.#goTo([undefined])
+      this.#search()
     })
-    this.#next.addEventListener('click', () => this.#goTo([...this.#places, this.#nextPlace]))
-    this.#previous.addEventListener('click', () => this.#goTo(this.#places.slice(0, -1)))
+    for (const button of this.#table.querySelectorAll('button[data-sort]')) {
+      button.addEventListener('click', () => this.#sortBy(button.getAttribute('data-sort') ?? ''))
+    }
+    byId('lock-rows').addEventListener('keydown', (event) => this.#onKey(event))
+    this.showPlace()
   }
 
-  /** Reads the shown page again. Never rejects. */
+  /** Takes the filters from the address. */
+  showPlace() {
+    const fields = place()
+    for (const name of filterNames) this.#field(name).value = fields[name] ?? ''
+    this.#rows.clear()
+    for (const button of this.#table.querySelectorAll('button[data-sort]')) {
+      const isSorted = button.getAttribute('data-sort') === fields['sort']
+      const heading = button.parentElement
+      if (!isSorted) heading?.removeAttribute('aria-sort')
+      else heading?.setAttribute('aria-sort', isAscending(fields) ? 'ascending' : 'descending')
+    }
+  }
+
+  /** Reads the rows in the window again. Never rejects. */
   async refresh() {
     this.#asked += 1
     const asked = this.#asked
     try {
-      const page = await this.#read(this.#query())
+      const { from, count } = this.#rows.window
+      const overview = await this.#read({ ...this.#query(), from: String(from), limit: String(count) })
       // Answers may arrive out of order: an older one must not replace a newer one.
-      if (asked === this.#asked) this.#show(page)
+      if (asked === this.#asked) this.#show(overview)
     } catch (error) {
       if (asked === this.#asked) this.#note.textContent = error instanceof Error ? error.message : String(error)
     }
   }
 
-  /** @param {(string | undefined)[]} places */
-  #goTo(places) {
-    this.#places = places
+  /** @param {Overview} overview */
+  #show({ total, from, rows, namespaces, services, truncated }) {
+    this.#rows.set(total, from, rows.map(stamped))
+    this.#table.setAttribute('aria-rowcount', String(total + 1))
+    const isFiltered = filterNames.slice(0, 4).some((name) => this.#field(name).value.trim() !== '')
+    const none = isFiltered ? 'No matches' : 'No locks are held or waited for.'
+    const more = truncated ? ' There are more than can be sorted: choose a namespace.' : ''
+    this.#note.textContent =
+      (total === 0 ? none : counted(total, isFiltered ? 'match' : 'lock', isFiltered ? 'matches' : 'locks')) + more
+    offer('namespaces', namespaces)
+    offer('services', services)
+  }
+
+  #search() {
+    const { tab = '' } = place()
+    replacePlace({ tab, ...Object.fromEntries(filterNames.map((name) => [name, this.#field(name).value.trim()])) })
+    this.showPlace()
     void this.refresh()
   }
 
+  /** @param {string} sort the same again turns the order round */
+  #sortBy(sort) {
+    const isAgain = this.#field('sort').value === sort
+    this.#field('order').value = isAgain && this.#field('order').value === '' ? 'last' : ''
+    this.#field('sort').value = sort
+    this.#search()
+  }
+
   #query() {
-    const fields = [...new FormData(this.#form)].map(([name, value]) => [
-      name,
-      typeof value === 'string' ? value.trim() : '',
-    ])
-    const after = this.#places.at(-1)
-    return {
-      ...Object.fromEntries(fields.filter(([, value]) => value !== '')),
-      limit: String(locksPerPage),
-      ...(after !== undefined && { after }),
-    }
+    const fields = filterNames.map((name) => [name, this.#field(name).value.trim()])
+    return /** @type {Readonly<Record<string, string>>} */ (
+      Object.fromEntries(fields.filter(([, value]) => value !== ''))
+    )
   }
 
-  /** @param {import('../documents.ts').OperatorsLockPage} page */
-  #show({ locks, next }) {
-    this.#nextPlace = next
-    this.#rows.show(locks.map(readNow))
-    this.#previous.hidden = this.#places.length < 2
-    this.#next.hidden = next === undefined
-    this.#note.textContent = this.#noteFor(locks.length, next !== undefined)
-    for (const { namespace } of locks) {
-      if (this.#seen.has(namespace) || this.#seen.size > 200) continue
-      this.#seen.add(namespace)
-      this.#namespaces.append(element('option', { value: namespace }))
-    }
+  /** @param {string} name */
+  #field(name) {
+    return /** @type {HTMLInputElement} */ (this.#form.elements.namedItem(name))
   }
 
-  /**
-   * @param {number} count
-   * @param {boolean} isMore
-   */
-  #noteFor(count, isMore) {
-    const part = this.#places.length > 1 || isMore ? `Page ${this.#places.length}. ` : ''
-    if (count > 0) return part
-    if (isMore) return `${part}No matches on this page. Try the next page.`
-    const { limit: _, after: __, ...filters } = this.#query()
-    return Object.keys(filters).length > 0 ? 'No matches' : 'No locks are held or waited for.'
+  /** @param {KeyboardEvent} event */
+  #onKey(event) {
+    const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: 10, PageUp: -10 }[event.key]
+    const row = event.target instanceof Element ? event.target.closest('[role=row]') : null
+    if (steps === undefined || row === null) return
+    event.preventDefault()
+    this.#rows.focus(Number(row.getAttribute('aria-rowindex')) - 2 + steps)
   }
 }
 
-/** One lock: a row, and the details that it opens. */
+/** @param {Readonly<Record<string, string>>} fields */
+function isAscending({ sort, order }) {
+  return (sort === 'name') === (order !== 'last')
+}
+
+/**
+ * @param {string} id
+ * @param {readonly string[]} values
+ */
+function offer(id, values) {
+  const list = byId(id)
+  const text = JSON.stringify(values)
+  if (list.dataset['values'] === text) return
+  list.dataset['values'] = text
+  list.replaceChildren(...values.map((value) => element('option', { value })))
+}
+
+/** One lock in the table. */
 class LockRow {
-  #evict
-  #toggle = element('button', { type: 'button', class: 'toggle', 'aria-expanded': 'false' })
-  #name = element('span', { class: 'name' })
+  #name = element('a', { class: 'name' })
   #namespace = element('span', { class: 'namespace' })
   #state = element('span', { class: 'badge' })
   #holder = element('span', { class: 'holder' })
   #place = element('span', { class: 'quiet' })
+  #service = element('span', { class: 'service' })
   #held = new Elapsed()
   #lease = new LeaseBar()
   #waiting = element('span')
-  #inside = element('td', { colspan: 6 })
-  #below = element('tr', { class: 'below', hidden: true }, this.#inside)
-  /** @type {LockDetails | undefined} */
-  #details
-  /** @type {Lock} */
-  #lock
-  element
+  #longest = element('span', { class: 'quiet' })
+  element = element(
+    'div',
+    { role: 'row', class: 'lock' },
+    cell('rowheader', 'lock-name', this.#name, this.#namespace),
+    cell('cell', 'lock-state', this.#state),
+    cell('cell', 'lock-holder', this.#holder, this.#place),
+    cell('cell', 'lock-service', this.#service),
+    cell('cell', 'lock-held', this.#held.element),
+    cell('cell', 'lock-lease', this.#lease.element),
+    cell('cell', 'lock-queue', this.#waiting, this.#longest),
+  )
 
-  /**
-   * @param {Lock} lock
-   * @param {Evict | undefined} evict
-   */
-  constructor(lock, evict) {
-    this.#lock = lock
-    this.#evict = evict
-    this.#toggle.append(this.#name)
-    this.#toggle.addEventListener('click', () => this.#open(this.#below.hidden !== false))
-    this.element = element(
-      'tbody',
-      {},
-      element(
-        'tr',
-        { class: 'lock' },
-        element('th', { scope: 'row' }, this.#toggle, this.#namespace),
-        cell('State', this.#state),
-        cell('Holder', this.#holder, this.#place),
-        cell('Held for', this.#held.element),
-        cell('Lease', this.#lease.element),
-        cell('Waiting', this.#waiting),
-      ),
-      this.#below,
-    )
+  constructor() {
+    // The whole row is the link.
+    this.element.addEventListener('click', (event) => {
+      const isLink = event.target instanceof Element && event.target.closest('a') !== null
+      if (!isLink && String(getSelection()) === '') goTo({ lock: this.element.dataset['key'] ?? '' })
+    })
   }
 
-  /** @param {Lock} lock */
-  update(lock) {
-    this.#lock = lock
-    const { scope, namespace, holders, waiting } = lock
+  /**
+   * @param {ReadRow} row
+   * @param {number} index
+   */
+  update(row, index) {
+    const { key, scope, namespace, holders, waiting, services, longestWaitMs } = row
     const [first] = holders
+    this.element.setAttribute('aria-rowindex', String(index + 2))
+    this.element.dataset['key'] = key
     this.#name.textContent = visible(scope)
+    this.#name.title = visible(scope)
+    this.#name.href = lockAddress(key)
     this.#namespace.textContent = visible(namespace)
-    const { text, tone } = lockState(lock)
+    const { text, tone } = lockState(row)
     this.#state.textContent = text
     this.#state.dataset['tone'] = tone
     this.#holder.textContent = first === undefined ? '' : runnerName(first.runner)
-    this.#place.textContent = first === undefined ? '' : placeText(lock)
+    this.#place.textContent = first === undefined ? '' : placeText(row)
+    this.#service.textContent = services.map(visible).join(', ')
     this.#held.element.hidden = first === undefined
     this.#lease.element.hidden = first === undefined
     if (first !== undefined) {
       this.#held.update(first.sinceMs, first.readAt)
       this.#lease.update(first)
     }
-    this.#waiting.textContent = waiting === 0 ? '' : String(waiting)
+    this.#waiting.textContent = waiting === 0 ? '' : `${waiting} queued`
     this.#waiting.className = waiting === 0 ? '' : 'count'
-    if (!this.#below.hidden) this.#details?.update(lock)
-  }
-
-  /** @param {boolean} isOpen */
-  #open(isOpen) {
-    this.#toggle.setAttribute('aria-expanded', String(isOpen))
-    this.#below.hidden = !isOpen
-    if (!isOpen) return
-    if (this.#details === undefined) {
-      this.#details = new LockDetails(this.#lock, this.#evict)
-      this.#inside.append(this.#details.element)
-    } else this.#details.update(this.#lock)
+    this.#longest.textContent = waiting === 0 ? '' : `longest ${durationText(longestWaitMs)}`
   }
 }
 
-/** @param {Lock} lock */
+/** @param {Pick<Row, 'holders' | 'held'>} row */
 function placeText({ holders, held }) {
   const [first] = holders
-  const place = first === undefined ? '' : runnerPlace(first.runner)
-  return held > 1 ? `${place}, and ${held - 1} more` : place
+  const where = first === undefined ? '' : runnerPlace(first.runner)
+  return held > 1 ? `${where}, and ${held - 1} more` : where
 }
 
 /**
- * @param {string} label shown where the table becomes a list
+ * @param {string} role
+ * @param {string} name
  * @param {...Node} children
  */
-function cell(label, ...children) {
-  return element('td', { 'data-label': label }, ...children)
+function cell(role, name, ...children) {
+  return element('div', { role, class: name }, ...children)
 }

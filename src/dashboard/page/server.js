@@ -11,6 +11,8 @@ const silenceMaxMs = 45_000
 const firstPauseMs = 500
 const lastPauseMs = 10_000
 
+const signedOut = 'You are signed out. Reload the page to sign in.'
+
 /** The server refused a call. `status` is 0 if it did not answer at all. */
 export class Refused extends Error {
   /**
@@ -123,11 +125,13 @@ async function call(path, query, signal, body) {
     ...(body !== undefined && { body: JSON.stringify(body) }),
     signal,
     cache: 'no-store',
-    credentials: 'omit',
-    redirect: 'error',
+    // In another server, or behind a proxy, its sign-in may be a cookie of this origin.
+    credentials: 'same-origin',
+    redirect: 'manual',
   }).catch(() => {
     throw new Refused(0, 'The server does not answer.')
   })
+  if (answer.type === 'opaqueredirect') throw new Refused(401, signedOut)
   if (answer.ok) return answer
   throw new Refused(answer.status, await messageOf(answer))
 }

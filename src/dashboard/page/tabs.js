@@ -6,20 +6,12 @@ import { byId } from './element.js'
 
 /**
  * @param {HTMLElement} list
- * @param {(id: string) => void} chosen called with the id of the tab
+ * @param {(name: string) => void} chosen called with the name of the tab: `locks` for the tab `locks-tab`
  */
 export function startTabs(list, chosen) {
   const tabs = /** @type {HTMLElement[]} */ ([...list.querySelectorAll('[role=tab]')])
   /** @param {HTMLElement} tab */
-  const choose = (tab) => {
-    for (const each of tabs) {
-      const isChosen = each === tab
-      each.setAttribute('aria-selected', String(isChosen))
-      each.tabIndex = isChosen ? 0 : -1
-      byId(each.getAttribute('aria-controls') ?? '').hidden = !isChosen
-    }
-    chosen(tab.id)
-  }
+  const choose = (tab) => chosen(nameOf(tab))
   for (const [index, tab] of tabs.entries()) {
     tab.addEventListener('click', () => choose(tab))
     tab.addEventListener('keydown', (event) => {
@@ -31,6 +23,23 @@ export function startTabs(list, chosen) {
       choose(target)
     })
   }
+  return {
+    /** @param {string} name of the tab to show; the first if there is none of that name */
+    show(name) {
+      const shown = tabs.find((tab) => nameOf(tab) === name) ?? tabs[0]
+      for (const tab of tabs) {
+        const isShown = tab === shown
+        tab.setAttribute('aria-selected', String(isShown))
+        tab.tabIndex = isShown ? 0 : -1
+        byId(tab.getAttribute('aria-controls') ?? '').hidden = !isShown
+      }
+    },
+  }
+}
+
+/** @param {HTMLElement} tab */
+function nameOf({ id }) {
+  return id.replace(/-tab$/, '')
 }
 
 /**

@@ -2,8 +2,11 @@
  * The wait-for graph: as a picture, and as a list.
  * @module
  */
+import { lockAddress } from './address.js'
+import * as dagre from './dagre.js'
 import { byId, element, shape } from './element.js'
-import { boxHeight, boxWidth, layOut } from './graph-layout.js'
+import { boxHeight, boxWidth, labelHeight, layOut, widthOf } from './graph-layout.js'
+import { KeyedChildren } from './keyed-children.js'
 import { Elapsed } from './live-times.js'
 import { counted, runnerName, runnerPlace, visible } from './wording.js'
 
@@ -11,9 +14,9 @@ import { counted, runnerName, runnerPlace, visible } from './wording.js'
 /** @typedef {import('../documents.ts').OwnerDocument} Owner */
 /** @typedef {import('../documents.ts').WaitDocument} Wait */
 
-const listedMax = 200
+const groupsMax = 200
+const waitsOfGroupMax = 50
 const lettersPerLine = 21
-const lettersPerLabel = 16
 
 export class WaitsView {
   #read
@@ -22,10 +25,24 @@ export class WaitsView {
   #note = byId('waits-note')
   #alarm = byId('cycles')
   #mark = byId('cycles-mark')
+  #found
+  #drawn = ''
+  /** @type {(id: string) => string} */
+  #nameOf = (id) => id
+  /** @type {KeyedChildren<WaitGroup>} */
+  #groups = new KeyedChildren(
+    this.#list,
+    ({ name }) => name,
+    () => new GroupItem((id) => this.#nameOf(id)),
+  )
 
-  /** @param {() => Promise<Cycles>} read */
-  constructor(read) {
+  /**
+   * @param {() => Promise<Cycles>} read
+   * @param {(found: Cycles) => void} found
+   */
+  constructor(read, found) {
     this.#read = read
+    this.#found = found
   }
 
   /** Never rejects. */
@@ -46,16 +63,104 @@ export class WaitsView {
     this.#mark.textContent = cycles.length === 0 ? '' : String(cycles.length)
     this.#alarm.hidden = cycles.length === 0
     this.#alarm.replaceChildren(...cycles.map((cycle) => cycleText(cycle, nameOf)))
-    const { left, svg } = drawing(waits, byName)
-    this.#picture.replaceChildren(...(waits.length === 0 ? [] : [svg]))
-    this.#list.replaceChildren(...waits.slice(0, listedMax).map((wait) => waitItem(wait, nameOf)))
-    const beyond = waits.length - listedMax
+    this.#nameOf = nameOf
+    const groups = groupsOfWaits(waits)
+    this.#groups.show(groups.slice(0, groupsMax))
+    // Drawn anew only if it differs: a layout takes long, and whoever looks at it wants it to stand still.
+    const graph = JSON.stringify([owners, waits.map((wait) => ({ ...wait, sinceMs: 0 }))])
+    if (graph !== this.#drawn && this.#picture.offsetParent !== null) {
+      this.#drawn = graph
+      const { left, svg } = drawing(waits, byName)
+      this.#picture.replaceChildren(...(waits.length === 0 ? [] : [svg]))
+      this.#picture.dataset['left'] = String(left)
+    }
+    const left = Number(this.#picture.dataset['left'] ?? 0)
     const notes = [
-      waits.length === 0 ? 'No waits.' : '',
+      waits.length === 0 ? 'Nobody waits.' : '',
       left > 0 ? `${counted(left, 'owner is', 'owners are')} not shown in the picture.` : '',
-      beyond > 0 || truncated ? 'The list is not complete.' : '',
+      groups.length > groupsMax || truncated ? 'The list is not complete.' : '',
     ]
     this.#note.textContent = notes.filter((text) => text !== '').join(' ')
+    this.#found({ owners, waits, cycles, truncated })
+  }
+}
+
+/** @typedef {{ readonly name: string, readonly waits: readonly Wait[] }} WaitGroup */
+
+/**
+ * The waits for one lock of one owner, the longest first in each.
+ * @param {readonly Wait[]} waits
+ * @returns {WaitGroup[]}
+ */
+function groupsOfWaits(waits) {
+  /** @type {Map<string, Wait[]>} */
+  const groups = new Map()
+  const direct = new Set(waits.filter(({ because }) => because === 'holds').map(({ from, key }) => `${from} ${key}`))
+  for (const wait of waits) {
+    const { key, from, to, because, circular } = wait
+    // Where the list says already that the owner waits for the holder, its place in the queue says nothing more.
+    if (because === 'ahead' && !circular && direct.has(`${from} ${key}`)) continue
+    const name = JSON.stringify([key, to, because, circular])
+    groups.set(name, [...(groups.get(name) ?? []), wait])
+  }
+  return [...groups].map(([name, members]) => ({
+    name,
+    waits: members.toSorted((left, right) => right.sinceMs - left.sinceMs),
+  }))
+}
+
+/** The waits for one lock of one owner: in one line, and each in its own if it is opened. */
+class GroupItem {
+  #nameOf
+  #line = element('summary')
+  #list = element('ol')
+  #open = element('details', {}, this.#line, this.#list)
+  element = element('li', {}, this.#open)
+  /** @type {WaitGroup | undefined} */
+  #group
+
+  /** @param {(id: string) => string} nameOf */
+  constructor(nameOf) {
+    this.#nameOf = nameOf
+    this.#open.addEventListener('toggle', () => this.#showWaits())
+  }
+
+  /** @param {WaitGroup} group */
+  update(group) {
+    this.#group = group
+    const [first] = group.waits
+    if (first === undefined) return
+    const { key, scope, namespace, to, from, because, sinceMs, circular } = first
+    const since = new Elapsed()
+    since.update(sinceMs)
+    const many = group.waits.length > 1
+    this.#line.replaceChildren(
+      element('strong', {}, many ? counted(group.waits.length, 'owner') : this.#nameOf(from)),
+      many ? ' wait for ' : ' waits for ',
+      element('code', { title: visible(namespace) }, visible(scope)),
+      because === 'holds' ? ', held by ' : ', behind ',
+      element('strong', {}, this.#nameOf(to)),
+      element('span', { class: 'quiet' }, many ? ', the longest for ' : ' for ', since.element),
+      circular ? ' ' : '',
+      circular ? element('span', { class: 'badge', 'data-tone': 'bad' }, 'deadlock') : '',
+    )
+    if (this.#open.nextElementSibling === null) this.element.append(element('a', {}, 'Open the lock'))
+    this.#open.nextElementSibling?.setAttribute('href', lockAddress(key))
+    this.#showWaits()
+  }
+
+  #showWaits() {
+    if (this.#group === undefined || !this.#open.open) return
+    const { waits } = this.#group
+    const hidden = waits.length - waitsOfGroupMax
+    this.#list.replaceChildren(
+      ...waits.slice(0, waitsOfGroupMax).map(({ from, sinceMs }) => {
+        const since = new Elapsed()
+        since.update(sinceMs)
+        return element('li', {}, this.#nameOf(from), element('span', { class: 'quiet' }, ' for ', since.element))
+      }),
+      ...(hidden > 0 ? [element('li', { class: 'quiet' }, `and ${hidden} more`)] : []),
+    )
   }
 }
 
@@ -72,27 +177,12 @@ function cycleText(cycle, nameOf) {
     ' of ',
     element('strong', {}, nameOf(cycle[(index + 1) % cycle.length]?.owner ?? owner)),
   ])
-  return element('p', {}, 'Cycle: ', ...steps, '. None of them can continue until one gives up its lock.')
-}
-
-/**
- * @param {Wait} wait
- * @param {(id: string) => string} nameOf
- */
-function waitItem({ from, to, because, scope, namespace, sinceMs, circular }, nameOf) {
-  const since = new Elapsed()
-  since.update(sinceMs)
   return element(
-    'li',
+    'p',
     {},
-    element('strong', {}, nameOf(from)),
-    ' waits for ',
-    element('code', { title: visible(namespace) }, visible(scope)),
-    because === 'holds' ? ', held by ' : ', behind ',
-    element('strong', {}, nameOf(to)),
-    element('span', { class: 'quiet' }, ' for ', since.element),
-    circular ? ' ' : null,
-    circular ? element('span', { class: 'badge', 'data-tone': 'bad' }, 'cycle') : null,
+    'Deadlock: ',
+    ...steps,
+    '. None of them can go on until one gives up its lock: evict one of them.',
   )
 }
 
@@ -101,7 +191,7 @@ function waitItem({ from, to, because, scope, namespace, sinceMs, circular }, na
  * @param {ReadonlyMap<string, Owner>} owners
  */
 function drawing(waits, owners) {
-  const { width, height, boxes, edges, left } = layOut(waits)
+  const { width, height, boxes, edges, left } = layOut(waits, dagre)
   const inCycle = new Set(edges.filter(({ circular }) => circular).flatMap(({ from, to }) => [from, to]))
   const svg = shape(
     'svg',
@@ -127,17 +217,24 @@ function drawing(waits, owners) {
 }
 
 /**
- * The label of each edge. Edges of one owner for the same lock, such as to all holders of permits, share one label.
+ * The label of each edge, on a background that hides the edge behind it.
  * @param {ReturnType<typeof layOut>['edges']} edges
  */
 function labels(edges) {
-  const said = new Set()
-  return edges.flatMap(({ from, labelX, labelY, waits: [first, ...others], circular }) => {
-    const more = others.length === 0 ? '' : ` +${others.length}`
-    const text = `${shortened(visible(first?.scope ?? ''), lettersPerLabel)}${more}`
-    if (said.has(`${from} ${text}`)) return []
-    said.add(`${from} ${text}`)
-    return [shape('text', { x: labelX, y: labelY, class: circular ? 'label circular' : 'label' }, text)]
+  return edges.flatMap(({ label, labelX, labelY, circular }) => {
+    const width = widthOf(label)
+    const place = {
+      x: labelX - width / 2,
+      y: labelY - labelHeight / 2,
+      width,
+      height: labelHeight,
+      rx: 4,
+      class: 'label-back',
+    }
+    return [
+      shape('rect', place),
+      shape('text', { x: labelX, y: labelY + 4, class: circular ? 'label circular' : 'label' }, label),
+    ]
   })
 }
 

@@ -42,6 +42,15 @@ export function durationText(milliseconds) {
 }
 
 /**
+ * How long was waited: below ten seconds more exactly.
+ * @param {number} milliseconds
+ */
+export function waitText(milliseconds) {
+  if (milliseconds < 1000) return `${Math.round(milliseconds)} ms`
+  return milliseconds < 10_000 ? `${Math.round(milliseconds / 100) / 10} s` : durationText(milliseconds)
+}
+
+/**
  * A number with its noun.
  * @param {number} count
  * @param {string} singular
@@ -75,7 +84,7 @@ export function runnerPlace(runner) {
 
 /**
  * How a lock stands, for its badge.
- * @param {Lock} lock
+ * @param {Pick<Lock, 'holders' | 'held' | 'waiting'>} lock
  * @returns {{ text: string, tone: Tone }}
  */
 export function lockState({ holders, held, waiting }) {

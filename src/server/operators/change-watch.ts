@@ -2,15 +2,8 @@ import type { Environment, Timer } from '../../core/time/environment.ts'
 import type { AuditEntry, ChangeDocument, RatesDocument, TotalsDocument } from '../../dashboard/documents.ts'
 import type { EventFeed, Principal } from '../contract/call.ts'
 import type { StoreAccess } from '../store/store-facade.ts'
-import {
-  changesBetween,
-  ownPace,
-  ratesOf,
-  renewalsBetween,
-  totalsOf,
-  readSnapshot,
-  type StoreSnapshot,
-} from './changes.ts'
+import { changesBetween, ratesOf, renewalsBetween, totalsOf, type StoreSnapshot } from './changes.ts'
+import type { Snapshots } from './snapshots.ts'
 
 type Send = (event: string, data: unknown) => void
 
@@ -40,8 +33,17 @@ interface View {
 
 /** What a watch needs. */
 export interface ChangeWatchOptions {
-  readonly store: Pick<StoreAccess, 'list' | 'supports'>
+  readonly store: Pick<StoreAccess, 'supports'>
+  readonly snapshots: Pick<Snapshots, 'read'>
   readonly environment: Environment
+  /**
+   * True: the store is read while nobody watches, too, unless reading is expensive.
+   *
+   * @default false
+   */
+  readonly always?: boolean | undefined
+  /** Learns of every snapshot, and of what changed since the one before. */
+  readonly seen?: ((snapshot: StoreSnapshot, changes: readonly ChangeDocument[]) => void) | undefined
   /** The eviction that ended a claim, if one did. */
   readonly evicted: (key: string, fence: number) => AuditEntry | undefined
 }
@@ -50,13 +52,16 @@ const noChanges: SeenChanges = { changes: [], renewals: undefined }
 const readEveryMs = 1000
 /** Changes sent after one snapshot: a stream that is read more slowly would be cut off. */
 const changesSentMax = 100
-/** Reading takes at most a fifth of the store's time. */
-const restPerRead = 4
+/** Reading takes at most a fifth of the store's time, and a fiftieth while nobody watches. */
+const restPerRead = { watched: 4, unwatched: 49 }
 
-/** Reads the store once a second while anybody watches, once for all watchers, and sends each what it may see. */
+/** Reads the store once a second, once for all watchers, and sends each what it may see. */
 export class ChangeWatch {
   readonly #store: ChangeWatchOptions['store']
+  readonly #snapshots: ChangeWatchOptions['snapshots']
   readonly #environment: Environment
+  readonly #isAlways: boolean
+  readonly #seen: ChangeWatchOptions['seen']
   readonly #evicted: ChangeWatchOptions['evicted']
   readonly #everyMs: number
   readonly #watchers = new Set<Watcher>()
@@ -65,12 +70,23 @@ export class ChangeWatch {
   #isStoreUp = false
   #timer: Timer | undefined
   #reading = false
+  #isClosed = false
 
-  constructor({ store, environment, evicted }: ChangeWatchOptions) {
+  constructor({ store, snapshots, environment, evicted, always = false, seen }: ChangeWatchOptions) {
     this.#store = store
+    this.#snapshots = snapshots
     this.#environment = environment
     this.#evicted = evicted
+    this.#seen = seen
     this.#everyMs = Math.max(readEveryMs, expensiveStoreMs(store))
+    this.#isAlways = always && expensiveStoreMs(store) === 0
+    if (this.#isAlways) this.#wakeIn(0)
+  }
+
+  /** Reads the store no more. */
+  close(): void {
+    this.#isClosed = true
+    this.#timer?.cancel()
   }
 
   /** The events of one watcher: `totals`, `change`, `more` (how many changes were not sent), `rates` and `store`. */
@@ -81,20 +97,25 @@ export class ChangeWatch {
   #attach(watcher: Watcher): Disposable {
     this.#watchers.add(watcher)
     // A later watcher gets the last snapshot: more watchers cause no more reads.
-    if (this.#before === undefined) this.#wakeIn(0)
-    else notifyWatcher(watcher, this.#isStoreUp ? viewOf(this.#before, watcher.principal, noChanges) : undefined)
+    if (this.#before === undefined || (this.#isAlways && this.#watchers.size === 1)) this.#wakeIn(0)
+    if (this.#before !== undefined)
+      notifyWatcher(watcher, this.#isStoreUp ? viewOf(this.#before, watcher.principal, noChanges) : undefined)
     return { [Symbol.dispose]: () => this.#detach(watcher) }
   }
 
   #detach(watcher: Watcher): void {
     this.#watchers.delete(watcher)
-    if (this.#watchers.size > 0) return
+    if (this.#isNeeded) return
     this.#timer?.cancel()
     this.#before = undefined
   }
 
+  get #isNeeded(): boolean {
+    return !this.#isClosed && (this.#isAlways || this.#watchers.size > 0)
+  }
+
   #wakeIn(delayMs: number): void {
-    if (this.#reading) return
+    if (this.#reading || this.#isClosed) return
     this.#timer?.cancel()
     this.#timer = this.#environment.timer(delayMs, () => void this.#readAndRest())
   }
@@ -102,11 +123,12 @@ export class ChangeWatch {
   async #readAndRest(): Promise<void> {
     this.#reading = true
     const startedAt = this.#environment.now()
-    const snapshot = await readSnapshot(this.#store, ownPace).catch(() => undefined)
+    const snapshot = await this.#snapshots.read().catch(() => undefined)
     this.#reading = false
-    if (this.#watchers.size === 0) return
+    if (!this.#isNeeded) return
     this.#publish(snapshot)
-    this.#wakeIn(Math.max(this.#everyMs, restPerRead * (this.#environment.now() - startedAt)))
+    const rest = this.#watchers.size > 0 ? restPerRead.watched : restPerRead.unwatched
+    this.#wakeIn(Math.max(this.#everyMs, rest * (this.#environment.now() - startedAt)))
   }
 
   /** Undefined: the store did not answer. The snapshot before is kept, and compared when it answers again. */
@@ -114,6 +136,7 @@ export class ChangeWatch {
     const changes =
       snapshot === undefined || this.#before === undefined ? noChanges : this.#changesBetween(this.#before, snapshot)
     this.#before = snapshot ?? this.#before
+    if (snapshot !== undefined) this.#seen?.(snapshot, changes.changes)
     this.#isStoreUp = snapshot !== undefined
     // Once for each token, however many watch with it: this blocks the event loop.
     const views = new Map<Principal, View | undefined>()
@@ -126,16 +149,26 @@ export class ChangeWatch {
 
   #changesBetween(before: StoreSnapshot, snapshot: StoreSnapshot): SeenChanges {
     const at = new Date(this.#environment.wall()).toISOString()
-    const changes = changesBetween(before, snapshot, at).map((change) => this.#withEviction(change))
+    const changes = this.#withEvictions(changesBetween(before, snapshot, at))
     const isCounted = this.#store.supports.renewals !== false
     return { changes, renewals: isCounted ? renewalsBetween(before, snapshot) : undefined }
   }
 
-  /** A claim evicted by this server looks released in the snapshot: report it as lost. */
-  #withEviction(change: ChangeDocument): ChangeDocument {
-    if (change.kind !== 'released') return change
-    const entry = this.#evicted(change.key, change.fence)
-    return entry === undefined ? change : { ...change, kind: 'lost', detail: `evicted by ${entry.by}: ${entry.reason}` }
+  /** A claim evicted by this server looks released in the snapshot: report it as lost, and the next grant of its key as a takeover. */
+  #withEvictions(changes: readonly ChangeDocument[]): readonly ChangeDocument[] {
+    const evicted = new Map<string, number>()
+    return changes.map((change) => {
+      const { key, fence, kind } = change
+      const left = evicted.get(key) ?? 0
+      if (kind === 'granted' && left > 0) {
+        evicted.set(key, left - 1)
+        return { ...change, takeover: true }
+      }
+      const entry = kind === 'released' ? this.#evicted(key, fence) : undefined
+      if (entry === undefined) return change
+      evicted.set(key, left + 1)
+      return { ...change, kind: 'lost', detail: `evicted by ${entry.by}: ${entry.reason}` }
+    })
   }
 }
 

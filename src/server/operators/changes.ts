@@ -10,6 +10,8 @@ interface SeenChange {
   readonly kind: ChangeKind
   readonly claim: ListedClaim
   readonly detail?: string
+  /** The claim was granted after a holder whose lease ran out. */
+  readonly isTakeover?: boolean
 }
 
 /** What happened between two snapshots. Claims that came and went in between are not seen. */
@@ -44,7 +46,20 @@ function changesOf(
   const begun = [...after]
     .filter(([identity, claim]) => before.has(identity) || areAllListed(was) || changedSince(claim, wasNow))
     .flatMap(([identity, claim]) => claimChangesOf(before.get(identity), wasNow, claim, isNow))
-  return [...ended, ...begun]
+  const ranOut = [...before].filter(
+    ([identity, { state, expiresAt }]) => state === 'held' && !after.has(identity) && isNow >= expiresAt,
+  )
+  return [...ended, ...withTakeovers(begun, ranOut.length)]
+}
+
+/** Of the grants, so many are takeovers as leases ran out and are gone. */
+function withTakeovers(changes: readonly SeenChange[], ranOut: number): readonly SeenChange[] {
+  let left = ranOut
+  return changes.map((change) => {
+    if (change.kind !== 'granted' || left === 0) return change
+    left -= 1
+    return { ...change, isTakeover: true }
+  })
 }
 
 /** Whether all holders of a key are listed or, by default, all claims. */
@@ -84,15 +99,26 @@ function claimChangesOf(
 }
 
 function byIdentity(listed: ListedKey | undefined): ReadonlyMap<string, ListedClaim> {
-  return new Map((listed?.claims ?? []).map((claim) => [identityOf(claim), claim]))
+  const seen = new Map<string, number>()
+  return new Map(
+    (listed?.claims ?? []).map((claim) => {
+      const identity = identityOf(claim)
+      const earlier = seen.get(identity) ?? 0
+      seen.set(identity, earlier + 1)
+      return [JSON.stringify([identity, earlier]), claim]
+    }),
+  )
 }
 
-/** The same while the claim waits and when it holds. Ids are empty if the store is itself a server. */
+/**
+ * The same while the claim waits and when it holds. Ids are empty if the store is itself a server: the claims that a client makes in one
+ * millisecond then share an identity, and are numbered.
+ */
 function identityOf({ id, enteredAt, runner }: ListedClaim): string {
   return id === '' ? JSON.stringify([runner.client, runner.owner ?? '', enteredAt]) : id
 }
 
-function describeChange(key: string, { kind, claim, detail }: SeenChange, at: string): ChangeDocument {
+function describeChange(key: string, { kind, claim, detail, isTakeover }: SeenChange, at: string): ChangeDocument {
   return {
     kind,
     at,
@@ -102,6 +128,8 @@ function describeChange(key: string, { kind, claim, detail }: SeenChange, at: st
     fence: claim.fence,
     runner: runnerDocument(claim.runner),
     detail,
+    waitedMs: kind === 'granted' ? Math.max(0, Math.round(claim.acquiredAt - claim.enteredAt)) : undefined,
+    takeover: isTakeover,
   }
 }
 
@@ -111,7 +139,9 @@ export function renewalsBetween(before: StoreSnapshot, after: StoreSnapshot): Re
   const renewals = new Map<string, number>()
   for (const { key, claims } of after.keys) {
     const were = earlier.get(key)
-    const counts = claims.map((claim) => claim.renewalCount - (were?.get(identityOf(claim))?.renewalCount ?? Infinity))
+    const counts = [...byIdentity({ key, claims })].map(
+      ([identity, claim]) => claim.renewalCount - (were?.get(identity)?.renewalCount ?? Infinity),
+    )
     const count = counts.filter((each) => each > 0).reduce((sum, each) => sum + each, 0)
     if (count > 0) renewals.set(key, count)
   }

@@ -173,7 +173,8 @@ export function namespaceParameter(query: URLSearchParams, principal: Principal)
   return namespace
 }
 
-function checkNamespaceCovered(principal: Principal, namespace: string | undefined): void {
+/** Refuses a namespace that is none, or that the principal does not cover. */
+export function checkNamespaceCovered(principal: Principal, namespace: string | undefined): void {
   if (namespace === undefined) return
   checkNamespace(namespace)
   checkCovered(principal, namespace)

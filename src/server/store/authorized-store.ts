@@ -69,6 +69,10 @@ export class AuthorizedStore implements StoreAccess {
     this.#store.onEviction(listener)
   }
 
+  onClose(listener: () => void): void {
+    this.#store.onClose(listener)
+  }
+
   /**
    * Carries out what the caller may ask for and the store can do. The rest is answered unknown, so that what others of the same call
    * ask for does not suffer; if nothing is left, this rejects with what the first one lacks. The runners of claims are marked with the

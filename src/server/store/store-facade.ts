@@ -41,6 +41,8 @@ export interface StoreAccess {
   sendFor(caller: Caller, requests: readonly Request[], options?: SendForOptions): Promise<readonly ClaimStatus[]>
   /** Listens for evictions that clients ask for, as `leasehold evict` does, for as long as the server lives. */
   onEviction(listener: (eviction: SeenEviction) => void): void
+  /** Calls back when the server closes, before the store does: routes end what they run by themselves. */
+  onClose(listener: () => void): void
 }
 
 /** How {@link StoreAccess.sendFor} sends. */
@@ -77,6 +79,7 @@ export class StoreFacade implements Omit<StoreAccess, 'sendFor'> {
   readonly #faults: FaultLog
   readonly #listening: Disposable | undefined
   readonly #evictionListeners: ((eviction: SeenEviction) => void)[] = []
+  readonly #closeListeners: (() => void)[] = []
   /** Those who wait for a claim to change, by its name. */
   readonly #watchers = new Map<string, Set<() => void>>()
 
@@ -123,6 +126,10 @@ export class StoreFacade implements Omit<StoreAccess, 'sendFor'> {
 
   onEviction(listener: (eviction: SeenEviction) => void): void {
     this.#evictionListeners.push(listener)
+  }
+
+  onClose(listener: () => void): void {
+    this.#closeListeners.push(listener)
   }
 
   /** A client has asked for this. */
@@ -204,6 +211,7 @@ export class StoreFacade implements Omit<StoreAccess, 'sendFor'> {
 
   /** Waits for what is under way, then closes the store. */
   async close(withinMs: number): Promise<void> {
+    for (const listener of this.#closeListeners) listener()
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, withinMs)
