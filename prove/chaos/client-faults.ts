@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import type { Crew } from './crew.ts'
 import type { ResourceName } from './resources.ts'
 import type { Heal } from './store.ts'
@@ -16,9 +17,9 @@ export const clientFaults: Readonly<Record<string, (crew: Crew, choice: number) 
   },
   'stop a client': (crew, choice) => stopped(crew, choice % crew.size),
   'stop the holder of the unfenced counter': async (crew, choice) =>
-    stopped(crew, await writerOf(crew, 'unfenced', choice)),
+    outlasting(crew, await writerOf(crew, 'unfenced', choice)),
   'stop the holder of the fenced counter': async (crew, choice) =>
-    stopped(crew, await writerOf(crew, 'fenced', choice)),
+    outlasting(crew, await writerOf(crew, 'fenced', choice)),
   'a client has no descriptors': (crew, choice) => {
     const slot = choice % crew.size
     crew.exhaustDescriptors(slot)
@@ -34,6 +35,15 @@ export const clientFaults: Readonly<Record<string, (crew: Crew, choice: number) 
 function stopped(crew: Crew, slot: number): Heal {
   crew.stop(slot)
   return () => crew.goOn(slot)
+}
+
+/** The client is stopped for as long as planned, and for its ttl: then others have had the lock. */
+function outlasting(crew: Crew, slot: number): Heal {
+  crew.stop(slot)
+  return async () => {
+    await pause(crew.ttlMs)
+    crew.goOn(slot)
+  }
 }
 
 /** The client that is about to write the counter; any other if there is none for a while. */

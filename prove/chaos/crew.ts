@@ -8,12 +8,12 @@ import { ServerClock } from '../../test/support/server-clock.ts'
 import { signalTo } from '../../test/support/signal.ts'
 import type { ClientOrder, Complaint, Ended, Rested } from '../children/chaos-client.ts'
 import { limitDescriptors } from './descriptors.ts'
-import { Resources, type ResourceCall, type WriteIntent } from './resources.ts'
+import { Resources, type ResourceCall } from './resources.ts'
 import type { ChaosStore, WholeCrew } from './store.ts'
 
 const program = path.resolve('.build/prove/children/chaos-client.js')
 
-type Message = { readonly type: 'ready' } | Rested | Ended | Complaint | ResourceCall | WriteIntent
+type Message = { readonly type: 'ready' } | Rested | Ended | Complaint | ResourceCall
 
 export interface CrewOptions {
   readonly store: ChaosStore
@@ -71,6 +71,10 @@ export class Crew implements WholeCrew {
       this.#members.push(this.#launch(slot))
     }
     await Promise.all(this.#members.map(({ ready }) => ready))
+  }
+
+  get ttlMs(): number {
+    return this.#options.ttlMs
   }
 
   get size(): number {
@@ -228,11 +232,8 @@ export class Crew implements WholeCrew {
         case 'complaint':
           this.complaints.push(message.message)
           break
-        case 'writing':
-          this.resources.note(slot, message)
-          break
         case 'resource':
-          void this.resources.answer(message).then((answer) => child.connected && child.send(answer, () => {}))
+          void this.resources.answer(slot, message).then((answer) => child.connected && child.send(answer, () => {}))
       }
     })
     child.on('exit', (code, signal) => {

@@ -20,14 +20,10 @@ export interface PlannedFault {
 
 /** How long faults last, by lane: shorter than a lease, or longer. */
 const lastingMs: Readonly<Record<Lane, readonly [number, number]>> = {
-  clients: [300, 3200],
+  clients: [300, 2600],
   network: [50, 1200],
   store: [50, 1500],
 }
-
-/** To lose an update, a holder must be stopped for longer than its lease lasts. */
-const longMs: readonly [number, number] = [2600, 3600]
-const isLong = (kind: string): boolean => kind.startsWith('stop the holder')
 
 /** Between two faults of a lane. A store that is down most of the time shows little. */
 const gapMs: Readonly<Record<Lane, readonly [number, number]>> = {
@@ -52,7 +48,7 @@ export function planRound(seed: number, round: number, abilities: Abilities, rou
     for (let atMs = between(gapMs[lane]); atMs < roundMs;) {
       if (deck.length === 0) deck = shuffled(kinds, random)
       const kind = deck.pop() ?? ''
-      const forMs = between(isLong(kind) ? longMs : lastingMs[lane])
+      const forMs = between(lastingMs[lane])
       faults.push({ atMs, lane, kind, forMs, choice: between([0, 2 ** 30]) })
       atMs += forMs + between(gapMs[lane])
     }

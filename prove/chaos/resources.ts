@@ -12,18 +12,14 @@ export interface ResourceCall {
   readonly fence: number
   /** Absent: reads. */
   readonly value?: number
-}
-
-/** A client that has read a counter and holds the lock is about to write. There is no answer. */
-export interface WriteIntent {
-  readonly type: 'writing'
-  readonly resource: ResourceName
+  /** Neither reads nor writes: the client has read, and is about to write once this is answered. */
+  readonly isAboutToWrite?: boolean
 }
 
 export interface ResourceAnswer {
   readonly type: 'answer'
   readonly id: number
-  /** Absent: the fence was superseded. */
+  /** Absent: the fence was superseded, or nothing was read. */
   readonly value?: number
 }
 
@@ -50,10 +46,6 @@ export class Resources {
     return writer
   }
 
-  note(client: number, { resource }: WriteIntent): void {
-    this.#watchers.get(resource)?.(client)
-  }
-
   /** Writes that were accepted and are no longer in the counter. */
   lostUpdates(resource: ResourceName): number {
     const { value, writes } = this.#counters[resource]
@@ -65,7 +57,14 @@ export class Resources {
     return { writes, refused }
   }
 
-  async answer({ id, resource, fence, value }: ResourceCall): Promise<ResourceAnswer> {
+  async answer(client: number, call: ResourceCall): Promise<ResourceAnswer> {
+    const { id, resource, fence, value, isAboutToWrite = false } = call
+    if (isAboutToWrite) {
+      this.#watchers.get(resource)?.(client)
+      // Who waited for this writer may stop it before the answer is sent.
+      await new Promise((resolve) => setImmediate(resolve))
+      return { type: 'answer', id }
+    }
     const found = this.#counters[resource]
     const apply = (): ResourceAnswer => {
       if (value !== undefined) {

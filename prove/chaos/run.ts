@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { monotonicMs } from '../../src/core/machine/machine-clock.ts'
 import { connect } from '../../src/index.ts'
+import type { HistoryEvent } from '../../src/testing/index.ts'
 import { makeFolder, removeFolder } from '../../test/support/scratch-folder.ts'
 import { Crew, type RestedClient } from './crew.ts'
 import { clientFaults } from './client-faults.ts'
@@ -175,7 +176,7 @@ class ChaosRun {
       const detail = [...about, ...seen].map((each) => JSON.stringify(each)).join('\n  ')
       this.#violations.push(`round ${this.#rounds - 1}, ${violation.kind}: ${violation.message}\n  ${detail}`)
     }
-    this.#count(rested)
+    this.#count(rested, events, healedAt)
     this.#holds += summary.holds
     this.#operations += events.filter(({ type }) => type === 'acquire' || type === 'release').length
     this.#handOvers += summary.handOvers
@@ -188,7 +189,7 @@ class ChaosRun {
     this.#crew.work()
   }
 
-  #count(rested: readonly RestedClient[]): void {
+  #count(rested: readonly RestedClient[], events: readonly HistoryEvent[], healedAt: number): void {
     for (const { name, failures, heapBytes } of rested) {
       for (const [code, count] of Object.entries(failures)) this.#failures[code] = (this.#failures[code] ?? 0) + count
       if (!this.#firstHeaps.has(name)) this.#firstHeaps.set(name, heapBytes)
@@ -196,7 +197,15 @@ class ChaosRun {
     }
     const last = rested.toSorted((a, b) => b.servedAfterMs - a.servedAfterMs)[0]
     this.#servedAfterMs.push(last?.servedAfterMs ?? 0)
-    this.#options.print?.(`last to rest: worker ${last?.lastWorker} of ${last?.name}`)
+    if (last === undefined || last.servedAfterMs < this.#ttlMs) return
+    // Slower than a ttl: what its last turns met tells why.
+    const ofLast = events.filter((event) => 'attempt' in event && event.attempt.startsWith(`${last.name}-`))
+    const late = ofLast.filter(
+      ({ at, type }) => at > healedAt && (type === 'acquire' || type === 'granted' || type === 'refused'),
+    )
+    for (const event of late.slice(-6)) {
+      this.#options.print?.(`late, ${Math.round(event.at - healedAt)} ms: ${JSON.stringify(event)}`)
+    }
   }
 
   async #playLane(
@@ -233,6 +242,8 @@ class ChaosRun {
     await using locks = await connect(this.#store.directUrl)
     const deadline = monotonicMs() + leftWithinMs
     for (;;) {
+      // Expired leases of dead clients stay in some stores until somebody wants the lock, or sweeps.
+      await locks.sweep()
       const { locks: found } = await locks.list()
       if (found.length === 0 || monotonicMs() > deadline) return found.map((lock) => JSON.stringify(lock))
       await pause(200)

@@ -5,4 +5,9 @@ export const chaosStores: Readonly<Record<string, (seed: number) => Promise<Chao
   sqlite: async (seed) => (await import('./stores/sqlite.ts')).sqliteChaos(seed),
   redis: async () => (await import('./stores/redis.ts')).redisChaos(),
   postgres: async () => (await import('./stores/postgres.ts')).postgresChaos(),
+  'redis-cluster': async () => (await import('./stores/redis-cluster.ts')).redisClusterChaos(),
+  etcd: async () => (await import('./stores/etcd.ts')).etcdChaos(),
+  quorum: async () => (await import('./stores/quorum.ts')).quorumChaos(),
+  http: async () => (await import('./stores/http.ts')).httpChaos(),
+  mongodb: async () => (await import('./stores/mongodb.ts')).mongodbChaos(),
 }

@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { byteRange, type AcquireOptions, type Lease, type Locks, LeaseholdError } from '../../../src/index.ts'
 import { internalsOf } from '../../../src/api/client/locks-internals.ts'
 import { monotonicMs } from '../../../src/core/machine/machine-clock.ts'
-import type { ResourceName } from '../../chaos/resources.ts'
+import type { ResourceCall, ResourceName } from '../../chaos/resources.ts'
 import type { ClientLog } from './client-log.ts'
 
 /** Takes a lock in one of the ways there are, and lets it go. Resolves to whether it had its turn. */
@@ -12,15 +12,17 @@ export interface TurnSetting {
   readonly locks: Locks
   readonly log: ClientLog
   readonly ttlMs: number
-  readonly callResource: (resource: ResourceName, fence: number, value?: number) => Promise<number | undefined>
-  readonly announceWrite: (resource: ResourceName) => void
+  readonly callResource: CallResource
 }
+
+/** Reads a counter, writes it, or says that it is about to. Undefined: the fence was superseded, or there is nothing to say. */
+export type CallResource = (call: Omit<ResourceCall, 'type' | 'id'>) => Promise<number | undefined>
 
 type Wanted = Parameters<ClientLog['begin']>[0]
 type Work = (lease: Lease, attempt: string) => Promise<void>
 
-/** From the read of a counter to its write: long enough to be stopped in between. */
-const updateMs = [5, 25] as const
+/** From the last look at the lease to the write. */
+const updateMs = [1, 10] as const
 /** Most waiters wait for as long as it takes; some give up. */
 const longWaitMs = 120_000
 const mutexes = 8
@@ -111,19 +113,20 @@ export function turnsOf(setting: TurnSetting): readonly Turn[] {
 
 /** Reads a counter and writes it back with one more, under a lock. */
 function update(setting: TurnSetting, resource: ResourceName, options: () => AcquireOptions): Turn {
-  const { locks, log, callResource, announceWrite } = setting
+  const { locks, log, callResource } = setting
   return () =>
     hold(
       setting,
       { key: resource, mode: 'exclusive' },
       () => locks.acquire(resource, options()),
       async (lease, attempt) => {
-        const value = await callResource(resource, lease.fence)
+        const { fence } = lease
+        const value = await callResource({ resource, fence })
         if (value === undefined || !log.check(attempt, lease)) return
-        announceWrite(resource)
         // A process that is stopped here does not know it when it goes on.
+        await callResource({ resource, fence, isAboutToWrite: true })
         await pause(between(...updateMs))
-        await callResource(resource, lease.fence, value + 1)
+        await callResource({ resource, fence, value: value + 1 })
       },
     )
 }
