@@ -29,7 +29,7 @@ describe('clients that are killed and stopped, cut off and without descriptors, 
       expect(outcome.lost.unfenced).toBeGreaterThanOrEqual(1)
       expect(Math.max(...outcome.servedAfterMs)).toBeLessThan(servedWithinMs)
       expect(outcome.left).toEqual({ timers: 0, sockets: 0, locks: [], other: [] })
-      expect(Object.keys(outcome.faults).length).toBeGreaterThan(4)
+      expect(Object.keys(outcome.faults).length).toBeGreaterThanOrEqual(4)
     },
   )
 })
