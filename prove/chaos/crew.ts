@@ -24,10 +24,9 @@ export interface CrewOptions {
   readonly paceMs: number
 }
 
-/** A client that rested, and how long after the last fault, or after its own start, its last waiter was served. */
+/** A client that rested. */
 export interface RestedClient extends Rested {
   readonly name: string
-  readonly servedAfterMs: number
 }
 
 interface Member {
@@ -135,7 +134,7 @@ export class Crew implements WholeCrew {
   }
 
   /** Has every waiter served and no new one begin. Resolves to what each client did. */
-  async rest(healedAt: number): Promise<RestedClient[]> {
+  async rest(): Promise<RestedClient[]> {
     await this.#allWithin(
       this.#members.map(({ ready }) => ready),
       'is ready',
@@ -145,10 +144,7 @@ export class Crew implements WholeCrew {
       this.#members.map((member) => member.rested.promise),
       'has rested',
     )
-    return this.#members.map((member, index) => {
-      const found = rested[index] as Rested
-      return { ...found, name: member.name, servedAfterMs: found.at - Math.max(healedAt, member.readyAt) }
-    })
+    return rested.map((found, index) => ({ ...found, name: this.#members[index]?.name ?? '' }))
   }
 
   work(): void {

@@ -79,6 +79,23 @@ export async function chaos(store: ChaosStore, options: ChaosOptions): Promise<C
   }
 }
 
+/** How long after the last fault, or after it asked if that was later, the last waiter had its answer. */
+function lastServed(events: readonly HistoryEvent[], healedAt: number): { servedAfterMs: number; last: string } {
+  const asked = new Map<string, Extract<HistoryEvent, { type: 'acquire' }>>()
+  let servedAfterMs = 0
+  let last = 'nobody waited'
+  for (const event of events) {
+    if (event.type === 'acquire') asked.set(event.attempt, event)
+    if (event.type !== 'granted' && event.type !== 'refused') continue
+    const acquire = asked.get(event.attempt)
+    const afterMs = event.at - Math.max(healedAt, acquire?.at ?? healedAt)
+    if (afterMs <= servedAfterMs) continue
+    servedAfterMs = afterMs
+    last = `${acquire?.key} for ${event.attempt}, ${event.type}`
+  }
+  return { servedAfterMs, last }
+}
+
 /** What a store can have happen to it. */
 export function abilitiesOf(store: ChaosStore): Abilities {
   return {
@@ -169,7 +186,7 @@ class ChaosRun {
     const byLane = lanes.map((lane) => plan.filter((fault) => fault.lane === lane))
     await Promise.all(byLane.map((faults) => this.#playLane(faults, from, seen, forgettings)))
     const healedAt = monotonicMs()
-    const rested = await this.#crew.rest(healedAt)
+    const rested = await this.#crew.rest()
     const { violations, summary, spans, events } = this.#history.check(this.#crew.logs, forgettings)
     for (const violation of violations) {
       const about = events.filter((event) => 'attempt' in event && violation.attempts.includes(event.attempt))
@@ -195,17 +212,12 @@ class ChaosRun {
       if (!this.#firstHeaps.has(name)) this.#firstHeaps.set(name, heapBytes)
       this.#lastHeaps.set(name, heapBytes)
     }
-    const last = rested.toSorted((a, b) => b.servedAfterMs - a.servedAfterMs)[0]
-    this.#servedAfterMs.push(last?.servedAfterMs ?? 0)
-    if (last === undefined || last.servedAfterMs < this.#ttlMs) return
-    // Slower than a ttl: what its last turns met tells why.
-    const ofLast = events.filter((event) => 'attempt' in event && event.attempt.startsWith(`${last.name}-`))
-    const late = ofLast.filter(
-      ({ at, type }) => at > healedAt && (type === 'acquire' || type === 'granted' || type === 'refused'),
+    const { servedAfterMs, last } = lastServed(events, healedAt)
+    this.#servedAfterMs.push(servedAfterMs)
+    const restedAfterMs = Math.max(...rested.map((client) => client.at)) - healedAt
+    this.#options.print?.(
+      `the last waiter was served after ${Math.round(servedAfterMs)} ms (${last}), the last worker after ${Math.round(restedAfterMs)} ms, with what it began meanwhile`,
     )
-    for (const event of late.slice(-6)) {
-      this.#options.print?.(`late, ${Math.round(event.at - healedAt)} ms: ${JSON.stringify(event)}`)
-    }
   }
 
   async #playLane(

@@ -17,8 +17,6 @@ export type ClientOrder = { readonly type: 'rest' | 'go on' | 'end' } | Resource
 export interface Rested {
   readonly type: 'rested'
   readonly at: number
-  /** The number of the worker that was done last. */
-  readonly lastWorker: number
   /** How often calls failed, by code. */
   readonly failures: Readonly<Record<string, number>>
   readonly heapBytes: number
@@ -65,10 +63,9 @@ const callResource: CallResource = async (call) => {
 const locks = await connectPatiently()
 const turns = turnsOf({ locks, log, ttlMs: Number(ttlMs), callResource })
 
-let state: 'working' | 'resting' | 'ended' = 'working'
-let resumed = deferred<void>()
+const crew: { state: 'working' | 'resting' | 'ended' } = { state: 'working' }
+let resumed = deferred()
 let idle = 0
-let lastWorker = 0
 let isMeasured = false
 
 process.on('message', (order: ClientOrder) => {
@@ -77,35 +74,35 @@ process.on('message', (order: ClientOrder) => {
     calls.delete(order.id)
     return
   }
-  state = order.type === 'rest' ? 'resting' : order.type === 'end' ? 'ended' : 'working'
-  if (state === 'resting') {
+  crew.state = order.type === 'rest' ? 'resting' : order.type === 'end' ? 'ended' : 'working'
+  if (crew.state === 'resting') {
     isMeasured = false
     tellIfIdle()
   } else {
     resumed.resolve()
-    resumed = deferred<void>()
+    resumed = deferred()
   }
 })
 
-const working = Promise.all(turns.map((turn, index) => work(turn, index)))
+const working = Promise.all(turns.map(work))
 send({ type: 'ready' })
 await working
 await locks.close()
 send({ type: 'ended', ...(await leftovers()) } satisfies Ended)
 process.disconnect()
 
-async function work(turn: Turn, index: number): Promise<void> {
-  while (state !== 'ended') {
+async function work(turn: Turn): Promise<void> {
+  while (crew.state !== 'ended') {
     await pause(Math.random() * Number(paceMs))
-    if (state === 'working') await taken(turn)
-    if (state === 'resting') await rest(index)
+    if (crew.state === 'working') await taken(turn)
+    if (crew.state === 'resting') await rest()
   }
 }
 
 /** Takes a turn. A worker that is to rest goes on until it has had the one that it waits for. */
 async function taken(turn: Turn): Promise<void> {
   while (!(await succeeds(turn))) {
-    if (state === 'ended') return
+    if (crew.state === 'ended') return
     // A store that refuses at once is not asked in a tight loop.
     await pause(5 + Math.random() * 20)
   }
@@ -122,9 +119,8 @@ async function succeeds(turn: Turn): Promise<boolean> {
   }
 }
 
-async function rest(index: number): Promise<void> {
+async function rest(): Promise<void> {
   idle += 1
-  lastWorker = index
   tellIfIdle()
   await resumed.promise
   idle -= 1
@@ -136,7 +132,7 @@ function tellIfIdle(): void {
   const at = monotonicMs()
   // Run with --expose-gc.
   globalThis.gc?.()
-  const rested: Rested = { type: 'rested', at, lastWorker, ...log.take(), heapBytes: process.memoryUsage().heapUsed }
+  const rested: Rested = { type: 'rested', at, ...log.take(), heapBytes: process.memoryUsage().heapUsed }
   send(rested)
 }
 

@@ -41,11 +41,7 @@ export async function shrink(schedule: Schedule): Promise<Shrunk | undefined> {
   if (faults.length === 0) return { reduction, played, tries }
   // Numbers beyond those of this story do not happen: what is left out changes what follows.
   await take({ ...reduction, faults: new Set(faults) })
-  for (
-    let part = Math.ceil(faults.length / 2);
-    part >= 1 && tries < triesMax;
-    part = part === 1 ? 0 : Math.ceil(part / 2)
-  ) {
+  for (let part = Math.ceil(faults.length / 2); part >= 1; part = part === 1 ? 0 : Math.ceil(part / 2)) {
     for (let from = 0; from < faults.length;) {
       const rest = [...faults.slice(0, from), ...faults.slice(from + part)]
       if (await take({ ...reduction, faults: new Set(rest) })) faults = rest

@@ -1,5 +1,6 @@
 import { EtcdServer, urlOf } from '../../../test/support/etcd-server.ts'
 import { TcpProxy } from '../../../test/support/tcp-proxy.ts'
+import { chosen } from '../chosen.ts'
 import { processesMax, type ChaosStore, type Heal } from '../store.ts'
 
 /** Three nodes: each client has a proxy to each. */
@@ -9,7 +10,7 @@ export async function etcdChaos(): Promise<ChaosStore> {
     Array.from({ length: processesMax }, () => Promise.all(servers.map((server) => TcpProxy.start(server)))),
   )
   const proxies = lines.flat()
-  const at = (choice: number): EtcdServer => servers[choice % servers.length] as EtcdServer
+  const at = (choice: number): EtcdServer => chosen(servers, choice)
   const leader = async (): Promise<EtcdServer> => {
     for (const server of servers) if (await server.isLeader().catch(() => false)) return server
     return at(0)

@@ -4,6 +4,7 @@ import { freePort } from '../../../test/support/free-port.ts'
 import { RedisServer } from '../../../test/support/redis-server.ts'
 import { ServerProcess } from '../../../test/support/server-process.ts'
 import { TcpProxy } from '../../../test/support/tcp-proxy.ts'
+import { chosen } from '../chosen.ts'
 import { processesMax, type ChaosStore } from '../store.ts'
 
 /** A `leasehold serve` in front of a store. */
@@ -44,7 +45,7 @@ export async function httpChaos(): Promise<ChaosStore> {
       return server
     }),
   )
-  const at = (choice: number): LeaseholdProcess => servers[choice % servers.length] as LeaseholdProcess
+  const at = (choice: number): LeaseholdProcess => chosen(servers, choice)
   const proxies = await Promise.all(Array.from({ length: processesMax }, (_, slot) => TcpProxy.start(at(slot))))
   return {
     url: (slot) => `http://127.0.0.1:${proxies[slot]?.port ?? at(0).port}`,

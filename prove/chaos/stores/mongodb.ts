@@ -1,10 +1,11 @@
 import { MongoReplicaSet, type MongoServer } from '../../../test/support/mongo-server.ts'
+import { chosen } from '../chosen.ts'
 import type { ChaosStore } from '../store.ts'
 
 /** Three servers that keep the same data. Members name each other to clients: there is no proxy in between. */
 export async function mongodbChaos(): Promise<ChaosStore> {
   const set = await MongoReplicaSet.start()
-  const at = (choice: number): MongoServer => set.servers[choice % set.servers.length] as MongoServer
+  const at = (choice: number): MongoServer => chosen(set.servers, choice)
   return {
     url: () => set.url,
     directUrl: set.url,

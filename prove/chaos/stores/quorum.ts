@@ -3,6 +3,7 @@ import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { RedisServer } from '../../../test/support/redis-server.ts'
 import { TcpProxy } from '../../../test/support/tcp-proxy.ts'
+import { chosen } from '../chosen.ts'
 import { processesMax, type ChaosStore, type Heal } from '../store.ts'
 
 /** A node that was restarted has no vote for so long: more than any lease of the run. */
@@ -18,7 +19,7 @@ export async function quorumChaos(): Promise<ChaosStore> {
   const proxies = lines.flat()
   const urlOf = (nodes: readonly { readonly port: number }[]): string =>
     `quorum:${nodes.map(({ port }) => `redis://127.0.0.1:${port}`).join(',')},?votesAfter=${votesAfterMs}ms`
-  const at = (choice: number): RedisServer => servers[choice % servers.length] as RedisServer
+  const at = (choice: number): RedisServer => chosen(servers, choice)
   const restart = async (server: RedisServer, before: () => void = () => {}): Promise<Heal> => {
     await server.kill()
     return async () => {

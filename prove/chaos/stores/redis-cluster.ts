@@ -1,5 +1,6 @@
 import { RedisCluster } from '../../../test/support/redis-cluster.ts'
 import type { RedisServer } from '../../../test/support/redis-server.ts'
+import { chosen } from '../chosen.ts'
 import type { ChaosStore, Heal } from '../store.ts'
 
 /** Three primaries that keep what they answered. Nodes name each other to clients: there is no proxy in between. */
@@ -7,7 +8,7 @@ export async function redisClusterChaos(): Promise<ChaosStore> {
   const cluster = await RedisCluster.start({ settings: { appendonly: 'yes', appendfsync: 'always' } })
   const { servers } = cluster
   const url = `redis-cluster://${servers.map(({ port }) => `127.0.0.1:${port}`).join(',')}`
-  const at = (choice: number): RedisServer => servers[choice % servers.length] as RedisServer
+  const at = (choice: number): RedisServer => chosen(servers, choice)
   const restarted = async (some: readonly RedisServer[]): Promise<Heal> => {
     await Promise.all(some.map((server) => server.kill()))
     return async () => void (await Promise.all(some.map((server) => server.start())))
