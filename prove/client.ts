@@ -3,7 +3,8 @@
  * repeated, processes stopped, closed and killed, and true time judges who held what.
  */
 import { report } from '../bench/report.ts'
-import { tour, type TourOptions } from '../test/unit/client/tour.ts'
+import { tour } from '../test/unit/client/tour.ts'
+import { clientTour } from './simulate/client-tours.ts'
 
 const [minutes = '1', firstSeed = '1001'] = process.argv.slice(2)
 if (!(Number(minutes) > 0) || !Number.isSafeInteger(Number(firstSeed))) {
@@ -14,28 +15,6 @@ if (!(Number(minutes) > 0) || !Number.isSafeInteger(Number(firstSeed))) {
 // Stacks are slow to make for so many errors, and the history says what happened.
 Error.stackTraceLimit = 0
 
-/** Options of a tour by its seed: stores and numbers of clients vary. */
-function optionsOf(seed: number): TourOptions {
-  const stores: TourOptions[] = [
-    { seed, weather: 'storm' },
-    { seed, weather: 'storm', about: 'reads' },
-    { seed, weather: 'storm', about: 'hand-offs' },
-    { seed, weather: 'storm', about: 'web locks' },
-    { seed, weather: 'storm', about: 'permits' },
-    { seed, weather: 'storm', threads: true },
-    { seed, weather: 'gale', about: 'renewals', threads: true },
-    { seed, weather: 'gale', about: 'renewals' },
-    { seed, weather: 'gale', about: 'hand-offs', threads: true },
-    { seed, weather: 'storm', store: 'silent' },
-    { seed, weather: 'storm', store: 'without queue' },
-    { seed, weather: 'storm', store: 'documents' },
-    { seed, weather: 'calm', store: 'documents', processes: 6, workers: 1 },
-    { seed, weather: 'calm', processes: 6, workers: 1 },
-  ]
-  const contention = seed % 3 === 0 ? { processes: 5, workers: 4 } : {}
-  return { ...contention, seed, weather: 'storm', ...stores[seed % stores.length] }
-}
-
 const tellEveryMs = 10_000
 const startedAt = performance.now()
 const until = startedAt + Number(minutes) * 60_000
@@ -43,7 +22,7 @@ const found = { tours: 0, holds: 0, violations: 0, stuck: 0, left: 0, orphans: 0
 let tellAt = startedAt + tellEveryMs
 
 for (let seed = Number(firstSeed); performance.now() < until; seed += 1) {
-  const { summary, violations, stuck, left, orphans, overtrusted, timers, traces } = await tour(optionsOf(seed))
+  const { summary, violations, stuck, left, orphans, overtrusted, timers, traces } = await tour(clientTour(seed))
   found.tours += 1
   found.holds += summary.holds
   found.violations += violations.length

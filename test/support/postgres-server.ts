@@ -54,7 +54,7 @@ export class PostgresServer {
 
   /** A standby that follows this server, which is stopped for a moment to be copied. */
   async startStandby(): Promise<PostgresServer> {
-    const standby = await PostgresServer.#prepare({})
+    const standby = await PostgresServer.#prepare({ settings: this.#settings, environment: this.#environment })
     await this.stop('fast')
     execFileSync('cp', ['-a', this.directory, standby.directory])
     const primary = `primary_conninfo = 'host=127.0.0.1 port=${this.port} user=postgres'\n`
@@ -77,6 +77,10 @@ export class PostgresServer {
     const fast = options.durable === true ? {} : { fsync: 'off', synchronous_commit: 'off' }
     const settings = { max_connections: 100, listen_addresses: '127.0.0.1', ...fast, ...options.settings }
     return new PostgresServer(path.join(home, 'data'), await freePort(), { ...options, settings })
+  }
+
+  get isRunning(): boolean {
+    return this.#process !== undefined && this.#process.exitCode === null && this.#process.signalCode === null
   }
 
   get url(): string {

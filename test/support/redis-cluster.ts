@@ -15,7 +15,10 @@ export class RedisCluster {
     this.servers = servers
   }
 
-  static async start({ replicas = 0 }: { replicas?: number } = {}): Promise<RedisCluster> {
+  static async start({
+    replicas = 0,
+    settings: more = {},
+  }: { replicas?: number; settings?: Readonly<Record<string, string>> } = {}): Promise<RedisCluster> {
     const settings = {
       'cluster-enabled': 'yes',
       // Without replicas no node could take over: a long timeout, so that a slow machine fails no node.
@@ -23,6 +26,7 @@ export class RedisCluster {
       // A node that a test stops takes no other with it.
       'cluster-require-full-coverage': 'no',
       'repl-diskless-sync-delay': '0',
+      ...more,
     }
     const servers: RedisServer[] = []
     for (let node = 0; node < 3 + 3 * replicas; node += 1) {

@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process'
 import { chmodSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { needProgram } from './debian.ts'
 import { makeFolder, removeFolder } from './scratch-folder.ts'
 
-const source = fileURLToPath(new URL('clock-shim.c', import.meta.url))
+/** Tests and proofs run from the root, and only what is compiled is elsewhere. */
+const source = path.resolve('test/support/clock-shim.c')
 
 /** The wall clock of a real server, which a test can set while the server runs. Start the server with `environment`. */
 export class ServerClock {

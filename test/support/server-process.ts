@@ -7,10 +7,15 @@ export abstract class ServerProcess {
   /** The process started last. */
   protected process: ChildProcess | undefined
 
+  /** Whether the process started last has not ended. */
+  get isRunning(): boolean {
+    return this.process !== undefined && this.process.exitCode === null && this.process.signalCode === null
+  }
+
   /** Kills the server as a crash would: data that was not on disk is lost. */
   async kill(): Promise<void> {
     const running = this.process
-    if (running === undefined || running.exitCode !== null || running.signalCode !== null) return
+    if (running === undefined || !this.isRunning) return
     running.kill('SIGKILL')
     await once(running, 'exit')
   }

@@ -25,12 +25,13 @@ export class TcpProxy {
   dropReplies = false
   /** Bytes of replies dropped so far. */
   droppedBytes = 0
-  readonly #target: ProxyTarget
+  #target: ProxyTarget
   readonly #server: Server
   readonly #links = new Set<Link>()
   #paused = false
   #refusing = false
   #cutAfterRequest: ((cut: void) => void) | undefined
+  #cutsBeforeRequest = false
   #repliesToPass = Infinity
 
   private constructor(port: number, target: ProxyTarget) {
@@ -64,6 +65,11 @@ export class TcpProxy {
     })
   }
 
+  /** Throws the next data of a client away and cuts that connection: the request never arrived, and its sender cannot know. */
+  cutBeforeRequest(): void {
+    this.#cutsBeforeRequest = true
+  }
+
   /**
    * Lets so many more replies through, counted over all connections. Throws away the one after them, and whatever else
    * comes by its connection; other connections pass on all they get.
@@ -87,6 +93,12 @@ export class TcpProxy {
   resume(): void {
     this.#paused = false
     for (const { client, target } of this.#links) for (const socket of [client, target]) socket.resume()
+  }
+
+  /** Sends connections to another target from now on, and resets those that there are. */
+  redirect(target: ProxyTarget): void {
+    this.#target = target
+    this.cut()
   }
 
   /** Resets every connection. New ones are accepted. */
@@ -131,6 +143,11 @@ export class TcpProxy {
     let doomed: ((cut: void) => void) | undefined
     let muted = false
     client.on('data', (data) => {
+      if (this.#cutsBeforeRequest) {
+        this.#cutsBeforeRequest = false
+        this.#cutLink(link)
+        return
+      }
       doomed ??= this.#cutAfterRequest
       this.#cutAfterRequest = undefined
       this.#pass(data, target)

@@ -7,7 +7,7 @@ import type { SimulatedProcess } from './simulated-process.ts'
 export function weatherOf(world: World, storms: () => boolean, gale = false): Weather {
   // Some lines are worse than others.
   const badness = gale || world.chance(0.3) ? 4 : 1
-  const happens = (share: number): boolean => storms() && world.chance(share * badness)
+  const happens = (share: number): boolean => storms() && world.chance(share * badness) && world.strikes()
   return {
     delayMs: () => (happens(0.04) ? world.between(100, 3000) : storms() ? world.between(0, 8) : 1),
     refuses: () => happens(0.02),
@@ -27,7 +27,10 @@ export function injectFaults(
 ): void {
   const again = (): void => {
     if (!storms()) return
-    if (world.chance(gale ? 0.05 : 0.2)) {
+    const kills = world.chance(gale ? 0.05 : 0.2)
+    const next = (): void => void world.at(gale ? world.between(600, 1800) : world.between(3000, 9000), again)
+    if (!world.strikes()) return next()
+    if (kills) {
       events.push({ type: 'crash', at: world.now, client })
       thread?.kill()
       return process.kill()
@@ -37,7 +40,7 @@ export function injectFaults(
     const which = thread === undefined ? 'both' : whichThread(world, gale)
     if (which !== 'second') process.stopFor(forMs)
     if (which !== 'main') thread?.stopFor(forMs)
-    world.at(gale ? world.between(600, 1800) : world.between(3000, 9000), again)
+    next()
   }
   if (storms()) world.at(world.between(500, 9000), again)
 }

@@ -16,8 +16,12 @@ export class World {
   #order = 0
   #ids = 0
 
-  constructor(seed = 1) {
+  /** Whether the next fault happens: asked once for each, in the order of the story. */
+  readonly strikes: () => boolean
+
+  constructor(seed = 1, strikes: () => boolean = () => true) {
     this.random = seededRandom(seed)
+    this.strikes = strikes
   }
 
   /** Timers that are set and not cancelled. */

@@ -36,6 +36,10 @@ export interface TourOptions {
   readonly threads?: boolean
   /** Replaces the real `openLocks`. */
   readonly openLocks?: typeof openLocks
+  /** Whether the next fault happens, asked once for each. Absent: every one does. */
+  readonly strikes?: () => boolean
+  /** Is given what happened, by true time. */
+  readonly onEvents?: (events: readonly HistoryEvent[]) => void
 }
 
 export interface TourReport extends HistoryReport {
@@ -68,7 +72,7 @@ const patienceMs = 60_000
  */
 export async function tour(options: TourOptions): Promise<TourReport> {
   const { seed, processes = 3, workers = 3, ms = 20_000 } = options
-  const world = new World(seed)
+  const world = new World(seed, options.strikes)
   const storeRate = world.clockRate()
   const clock = { now: () => world.now * storeRate, wall: () => 1_700_000_000_000 + world.now }
   const limit = options.store === 'documents' || options.store === 'clockless' ? undefined : options.store
@@ -172,6 +176,7 @@ export async function tour(options: TourOptions): Promise<TourReport> {
   await heldIn(wholeStore)
   const isLimited = options.store === 'silent' || options.store === 'without queue'
   await world.pass(patienceMs)
+  options.onEvents?.(events)
   return {
     ...checkHistory(events, { fair: options.weather === 'calm' && !isLimited }),
     stuck,

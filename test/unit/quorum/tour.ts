@@ -14,6 +14,8 @@ export interface TourOptions {
   readonly quorum?: typeof realQuorum
   readonly votesAfterMs?: number
   readonly link?: (driver: LockDriver) => LockDriver
+  /** Is given what happened, by true time. */
+  readonly onEvents?: (events: readonly HistoryEvent[]) => void
 }
 
 export const ttlMs = 1000
@@ -50,6 +52,7 @@ export async function tour(options: TourOptions): Promise<HistoryReport> {
   })
   for (const store of stores) injectFaults(world, store, until)
   await world.run(Promise.all(runs))
+  options.onEvents?.(events)
   return checkHistory(events, { fair: false })
 }
 
