@@ -2,7 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { LeaseholdError } from '../../core/errors.ts'
 import { connectionsTo, type Connections, type PinnedConnection } from './connections.ts'
 import { answerWithin } from './faults.ts'
-import { isPgPool, type PgPool } from './pg-client.ts'
+import { borrowClient, giveBackClient, isPgPool, type PgPool } from './pg-client.ts'
 import { isPostgresJs, type PostgresJs } from './postgres-js-connections.ts'
 
 /** What gives out connections: a `Pool` of pg, or an instance of postgres. */
@@ -137,17 +137,17 @@ async function borrow(source: CancellableSource): Promise<Borrowed> {
 }
 
 async function borrowPooled(pool: PgPool): Promise<Borrowed> {
-  const client = await pool.connect()
+  const client = await borrowClient(pool)
   try {
     const { rows } = await client.query({ text: processIdSql })
     return {
       client,
       processId: processIdIn(rows),
       settle: async () => void (await client.query({ text: 'select 1' })),
-      giveBack: (broken) => client.release(broken),
+      giveBack: (broken) => giveBackClient(client, broken),
     }
   } catch (error) {
-    client.release(true)
+    giveBackClient(client, true)
     throw error
   }
 }

@@ -64,3 +64,26 @@ export function isInTransaction(client: PgClient): boolean {
 
 /** Listens to errors that are handled elsewhere: without a listener they would end the process. @internal */
 export function ignore(): void {}
+
+/**
+ * A client of a pool, with its errors handled until {@link giveBackClient}. The pool stops listening when it lends a client, and a server
+ * may end the connection in the same packet: whoever awaits the client would listen too late, and the error would end the process.
+ */
+export function borrowClient(pool: PgPool): Promise<PgPoolClient> {
+  return new Promise((resolve, reject) => {
+    const lent = (error: unknown, client: PgPoolClient | undefined): void => {
+      if (client === undefined) return reject(error instanceof Error ? error : new Error(String(error)))
+      eventsOf(client).on('error', ignore)
+      resolve(client)
+    }
+    const { connect } = pool as { connect(callback: typeof lent): Promise<PgPoolClient> | undefined }
+    // A pool that takes no callback gives a promise.
+    connect.call(pool, lent)?.then((client) => lent(undefined, client), reject)
+  })
+}
+
+/** Gives a borrowed client back, or ends its connection. */
+export function giveBackClient(client: PgPoolClient, destroy: boolean): void {
+  eventsOf(client).removeListener('error', ignore)
+  client.release(destroy)
+}

@@ -1,6 +1,6 @@
 import { CallTimedOut } from '../kit/call-timeout.ts'
 import { answerWithin, InTransaction, NotSent, sparesConnection } from './faults.ts'
-import { eventsOf, ignore, isInTransaction, type PgPool, type PgPoolClient } from './pg-client.ts'
+import { borrowClient, eventsOf, giveBackClient, isInTransaction, type PgPool, type PgPoolClient } from './pg-client.ts'
 
 /** A pool that counts the callers that wait for a client. */
 interface CountingPool {
@@ -44,7 +44,7 @@ export class PooledClients {
     } catch (error) {
       // A connection that did not answer in time may give that answer to the next statement.
       if (sparesConnection(error)) this.#putBack(client)
-      else this.#giveBack(client, true)
+      else giveBackClient(client, true)
       // What cut this connection off may have cut off the idle ones: a renewal has no time to try each.
       if (error instanceof CallTimedOut) this.#giveBackKept(true)
       throw error
@@ -64,21 +64,19 @@ export class PooledClients {
         keepProcess(client, true)
         return client
       }
-      this.#giveBack(client, true)
+      giveBackClient(client, true)
     }
     return undefined
   }
 
   async #borrow(withinMs: number): Promise<PgPoolClient> {
-    const borrowing = this.#pool.connect()
+    const borrowing = borrowClient(this.#pool)
     try {
-      const client = await answerWithin(borrowing, withinMs)
-      eventsOf(client).on('error', ignore)
-      return client
+      return await answerWithin(borrowing, withinMs)
     } catch (error) {
       // If the client comes after all, it goes back to the pool.
       borrowing.then(
-        (client) => client.release(),
+        (client) => giveBackClient(client, false),
         () => {},
       )
       throw new NotSent(error)
@@ -87,7 +85,7 @@ export class PooledClients {
 
   #putBack(client: PgPoolClient): void {
     const isWanted = (this.#pool as unknown as CountingPool).waitingCount > 0
-    if (!this.#keeps || this.#closed || isWanted) return this.#giveBack(client, false)
+    if (!this.#keeps || this.#closed || isWanted) return giveBackClient(client, false)
     this.#watch(client)
     // Idle connections do not keep a process from ending.
     keepProcess(client, false)
@@ -95,12 +93,7 @@ export class PooledClients {
   }
 
   #giveBackKept(destroy: boolean): void {
-    for (const { client } of this.#kept.splice(0)) this.#giveBack(client, destroy)
-  }
-
-  #giveBack(client: PgPoolClient, destroy: boolean): void {
-    eventsOf(client).removeListener('error', ignore)
-    client.release(destroy)
+    for (const { client } of this.#kept.splice(0)) giveBackClient(client, destroy)
   }
 
   /** Drops a client that ends while it is kept. */
@@ -111,7 +104,7 @@ export class PooledClients {
       const place = this.#kept.findIndex((kept) => kept.client === client)
       if (place < 0) return
       this.#kept.splice(place, 1)
-      this.#giveBack(client, true)
+      giveBackClient(client, true)
     }
     eventsOf(client).on('error', drop)
     eventsOf(client).on('end', drop)
