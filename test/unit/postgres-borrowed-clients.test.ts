@@ -1,6 +1,6 @@
 import { createServer, type Server } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import pg from 'pg'
+import { Pool } from 'pg'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { closeServer, listen } from '../support/loopback.ts'
 
@@ -42,7 +42,7 @@ test('a server that ends a connection in the reply that makes it harms no proces
     socket.once('data', () => void socket.end(Buffer.concat([authenticated, ready, fatal])))
   })
   const port = await listen(server)
-  const pools = [`postgres://user:secret@127.0.0.1:${port}/db`, new pg.Pool({ host: '127.0.0.1', port, user: 'user' })]
+  const pools = [`postgres://user:secret@127.0.0.1:${port}/db`, new Pool({ host: '127.0.0.1', port, user: 'user' })]
   for (const source of pools) {
     const driver = postgres(source)
     await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE' })

@@ -11,7 +11,7 @@ import {
   rowsOf,
   rowsView,
   sortWords,
-  type LockRow,
+  type InspectedLock,
 } from '../inspect/lock-rows.ts'
 import { watchListing } from '../inspect/listing-watch.ts'
 import { chooseStore, isUnused, setupHint, storeHelp, withLocks } from '../stores/store.ts'
@@ -95,7 +95,7 @@ function listingOf(given: ParsedArguments, { everywhere }: Selection, context: C
   const view = rowsView(context.look, { namespaces: everywhere, wide: format === 'wide' })
   const table = new Table(headingsOf(view), context.look.columns, droppableHeadings)
   const compare = compareRows(sort)
-  let rows: LockRow[] = []
+  let rows: InspectedLock[] = []
   const add = (lock: ListedLock): void => {
     const now = new Date()
     if (isTable) rows.push(...rowsOf(lock, now))

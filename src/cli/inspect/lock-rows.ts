@@ -9,7 +9,7 @@ import type { ListedLock } from './listing.ts'
 import { isUnrenewed } from './unrenewed.ts'
 
 /** One holder of a lock, or a lock that is only waited for, as a row of a table. */
-export interface LockRow {
+export interface InspectedLock {
   readonly namespace: string
   readonly name: string
   readonly kind: string
@@ -35,7 +35,7 @@ export const sortWords = ['name', 'age', 'waiting', 'service'] as const
 export type SortWord = (typeof sortWords)[number]
 
 /** One row for each holder; a lock that has only waiters gets one row. */
-export function rowsOf(lock: ListedLock, now: Date): LockRow[] {
+export function rowsOf(lock: ListedLock, now: Date): InspectedLock[] {
   const { key, namespace, holders, waiters, held, waiting } = lock
   const named = (range?: ClaimInfo['range']) => ({ namespace, ...lockNameOf({ key, ...(range && { range }) }) })
   const rows = holders.map((holder) => ({
@@ -58,7 +58,10 @@ export function rowsOf(lock: ListedLock, now: Date): LockRow[] {
 }
 
 /** How many wait for this holder. Of a range, those that are not shown cannot be counted. */
-function waitingFor(holder: ClaimInfo, { waiters, waiting }: ListedLock): Pick<LockRow, 'waiting' | 'waitingText'> {
+function waitingFor(
+  holder: ClaimInfo,
+  { waiters, waiting }: ListedLock,
+): Pick<InspectedLock, 'waiting' | 'waitingText'> {
   if (holder.range === undefined) return { waiting, waitingText: String(waiting) }
   // A waiter for other bytes of the inode does not wait for this holder.
   const count = waiters.filter((waiter) => overlaps(waiter, holder)).length
@@ -76,8 +79,8 @@ function holderText({ runner: { host, pid, metadata } }: ClaimInfo): string {
 }
 
 /** Negative: the first comes before the second. Names break ties, so that the order is the same each time. */
-export function compareRows(sort: SortWord): (first: LockRow, second: LockRow) => number {
-  const byName = (first: LockRow, second: LockRow): number =>
+export function compareRows(sort: SortWord): (first: InspectedLock, second: InspectedLock) => number {
+  const byName = (first: InspectedLock, second: InspectedLock): number =>
     compareText(first.namespace, second.namespace) ||
     compareText(first.name, second.name) ||
     compareText(first.kind, second.kind) ||
@@ -131,7 +134,7 @@ export const droppableHeadings = [
   'HOLDER',
 ] as const
 
-export function cellsOf(row: LockRow, { namespaces, wide, symbols }: RowsView, now: Date): Cell[] {
+export function cellsOf(row: InspectedLock, { namespaces, wide, symbols }: RowsView, now: Date): Cell[] {
   const { holder, waiting = 0 } = row
   const isContended = waiting > 0
   return [
@@ -166,7 +169,7 @@ function leftCell(holder: ClaimInfo | undefined): Cell {
   return isUnrenewed(holder) ? { text: left, style: 'red' } : left
 }
 
-function markOf({ holder, waiting = 0 }: LockRow): Cell {
+function markOf({ holder, waiting = 0 }: InspectedLock): Cell {
   if (holder === undefined) return { text: '○', style: 'dim' }
   if (isUnrenewed(holder)) return { text: '✗', style: 'red' }
   return waiting > 0 ? { text: '▲', style: 'yellow' } : { text: '●', style: 'green' }

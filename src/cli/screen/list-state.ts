@@ -1,4 +1,4 @@
-import { compareRows, sortWords, type LockRow, type SortWord } from '../inspect/lock-rows.ts'
+import { compareRows, sortWords, type InspectedLock, type SortWord } from '../inspect/lock-rows.ts'
 
 /** What the user of the live view has chosen: sorting, filter, and a row. */
 export class ListState {
@@ -7,24 +7,24 @@ export class ListState {
   #selected: string | undefined
   #index = 0
   #first = 0
-  #rows: readonly LockRow[] = []
-  #shown: readonly LockRow[] = []
+  #rows: readonly InspectedLock[] = []
+  #shown: readonly InspectedLock[] = []
 
   constructor(sort: SortWord) {
     this.sort = sort
   }
 
-  set rows(rows: readonly LockRow[]) {
+  set rows(rows: readonly InspectedLock[]) {
     this.#rows = rows
     this.#arrange()
   }
 
   /** The rows that match, sorted. */
-  get shown(): readonly LockRow[] {
+  get shown(): readonly InspectedLock[] {
     return this.#shown
   }
 
-  get selected(): LockRow | undefined {
+  get selected(): InspectedLock | undefined {
     return this.#shown[this.#index]
   }
 
@@ -45,7 +45,7 @@ export class ListState {
   }
 
   /** The rows that fit, with the selected one among them, and its place there. */
-  page(height: number): { readonly rows: readonly LockRow[]; readonly selected: number; readonly first: number } {
+  page(height: number): { readonly rows: readonly InspectedLock[]; readonly selected: number; readonly first: number } {
     const lastFirst = Math.max(0, this.#shown.length - height)
     this.#first = Math.max(this.#index - height + 1, Math.min(this.#first, this.#index, lastFirst))
     const rows = this.#shown.slice(this.#first, this.#first + height)
@@ -62,6 +62,6 @@ export class ListState {
   }
 }
 
-function idOf({ namespace, kind, name, holder }: LockRow): string {
+function idOf({ namespace, kind, name, holder }: InspectedLock): string {
   return `${namespace}/${kind}:${name} ${holder?.fence ?? ''}`
 }

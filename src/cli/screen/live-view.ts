@@ -11,7 +11,7 @@ import {
   headingsOf,
   rowsOf,
   rowsView,
-  type LockRow,
+  type InspectedLock,
   type SortWord,
 } from '../inspect/lock-rows.ts'
 import { lockReport, type ReportView } from '../inspect/report.ts'
@@ -141,7 +141,7 @@ class LiveScreen implements Disposable {
     else if (!/^\p{C}/u.test(key)) this.#list.setFilter(this.#list.filter + key)
   }
 
-  #open(row: LockRow | undefined): void {
+  #open(row: InspectedLock | undefined): void {
     if (row === undefined) return
     const { kind, name } = row
     const lock = [...this.#locks.values()].find((each) => {

@@ -76,9 +76,9 @@ export function borrowClient(pool: PgPool): Promise<PgPoolClient> {
       eventsOf(client).on('error', ignore)
       resolve(client)
     }
-    const { connect } = pool as { connect(callback: typeof lent): Promise<PgPoolClient> | undefined }
+    const lender = pool as { connect(callback: typeof lent): Promise<PgPoolClient> | undefined }
     // A pool that takes no callback gives a promise.
-    connect.call(pool, lent)?.then((client) => lent(undefined, client), reject)
+    lender.connect(lent)?.then((client) => lent(undefined, client), reject)
   })
 }
 
