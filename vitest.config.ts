@@ -7,12 +7,13 @@ const integration = (names: readonly string[]): string[] => names.map((name) => 
 /** Many processes at once: after the rest, and half as many files at a time. */
 const needMachine = integration(['history-*', '*-processes'])
 
-/** Other versions and runtimes, further stores, and replica sets under wine: by `npm run test:all` only. */
+/** Other versions and runtimes, further stores, and most of what needs a MongoDB of its own, under wine here: by `npm run test:all` only. */
 const long = [
   'test/slow/**/*.test.ts',
   ...integration([
     'mongodb-lifetimes',
     'mongodb-set',
+    'mongodb-store',
     'primitives-etcd',
     'primitives-github',
     'primitives-quorum',

@@ -3,9 +3,8 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node'
 
 /** Files that take longest, the longest first: a run should not end with one of them alone. */
 export const longest = [
-  'mongodb-store',
-  'quorum',
   'mongodb',
+  'quorum',
   'etcd-faults',
   'composition-stores',
   'guards',
