@@ -10,13 +10,13 @@ const bars: readonly { readonly what: string; readonly of: string; readonly kilo
   {
     what: 'createLocks and leasehold/http',
     of: `${createLocks}; export * from './src/drivers/http/driver.ts'`,
-    kilobytesMax: 46,
+    kilobytesMax: 48,
   },
   ...['sqlite', 'redis', 'postgres', 'mongodb', 'etcd', 'postgres-advisory', 'github', 'memory'].map((driver) => ({
     what: `createLocks and leasehold/${driver}`,
     of: `${createLocks}; export * from './src/drivers/${driver}/driver.ts'`,
     // The scripts of Redis are the rule once more, in Lua.
-    kilobytesMax: driver === 'redis' ? 72 : 67,
+    kilobytesMax: driver === 'redis' ? 75 : 69,
   })),
 ]
 
