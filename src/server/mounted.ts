@@ -49,6 +49,7 @@ export interface FastifyInstanceLike {
     parser: (request: unknown, payload: unknown, done: (error: Error | null) => void) => void,
   ): unknown
   all(path: string, handler: (request: FastifyRequestLike, reply: FastifyReplyLike) => void): unknown
+  readonly prefix?: string | undefined
 }
 
 /** What is needed of a Fastify request. */
@@ -88,6 +89,8 @@ interface MountedCall {
   readonly method: string
   /** Path and query, with whatever stands before ours. */
   readonly url: string
+  /** The path that the dashboard is mounted at. Undefined: the framework does not say. */
+  readonly mountedAt: string | undefined
   readonly headers: IncomingHttpHeaders
   readonly principal: Principal
   readonly address: string
@@ -98,6 +101,8 @@ interface MountedCall {
 
 const bodyBytesMax = 65_536
 const streamsMax = 200
+/** A viewer that opens streams without end leaves those of others. */
+const streamsPerViewerMax = 20
 /** After so long a stream ends, and the page connects again: whoever has signed out meanwhile is not let in. */
 const streamMs = 600_000
 const commentMs = 15_000
@@ -166,6 +171,8 @@ class Mounted {
   readonly #viewer: ViewerOf['viewer']
   readonly #logger: Logger | undefined
   readonly #streams = new Set<() => void>()
+  /** Open streams by the name of the viewer. */
+  readonly #streamsOf = new Map<string, number>()
 
   constructor(routes: readonly Route[], store: StoreFacade, { viewer, logger }: MountRoutesOptions) {
     this.#routes = routes
@@ -174,21 +181,31 @@ class Mounted {
     this.#logger = logger
   }
 
-  /** `whose` is the request as the framework has it. */
-  node(request: IncomingMessage, response: ServerResponse, whose: object, next?: (error?: unknown) => void): void {
-    const { originalUrl, body } = request as IncomingMessage & {
+  /** `whose` is the request as the framework has it, `prefix` where it has mounted us if the request does not say. */
+  node(
+    request: IncomingMessage,
+    response: ServerResponse,
+    whose: object,
+    next?: (error?: unknown) => void,
+    prefix?: string,
+  ): void {
+    const {
+      originalUrl,
+      baseUrl: mountedAt,
+      body,
+    } = request as IncomingMessage & {
       readonly originalUrl?: string
+      readonly baseUrl?: string
       readonly body?: unknown
     }
     const url = originalUrl ?? request.url ?? '/'
-    if (next !== undefined && this.#place(request.method ?? 'GET', url, request.headers) === undefined) return next()
+    const asked = { method: request.method ?? 'GET', url, mountedAt: mountedAt ?? prefix, headers: request.headers }
+    if (next !== undefined && this.#place(asked) === undefined) return next()
     const gone = new AbortController()
     response.on('close', () => gone.abort())
     response.on('error', () => {})
     const call = {
-      method: request.method ?? 'GET',
-      url,
-      headers: request.headers,
+      ...asked,
       address: request.socket.remoteAddress ?? '',
       signal: gone.signal,
       // Another middleware may have read it already.
@@ -204,7 +221,7 @@ class Mounted {
     for (const path of ['/', '/*']) {
       instance.all(path, (request, reply) => {
         reply.hijack()
-        this.node(request.raw, reply.raw, request)
+        this.node(request.raw, reply.raw, request, undefined, instance.prefix?.replace(/\/$/, ''))
       })
     }
   }
@@ -214,6 +231,7 @@ class Mounted {
     const call = {
       method: request.method,
       url: pathname + search,
+      mountedAt: undefined,
       headers: Object.fromEntries(request.headers),
       address: '',
       signal: request.signal,
@@ -232,7 +250,7 @@ class Mounted {
   /** Never rejects. */
   async #answer(call: Omit<MountedCall, 'principal'>, whose: object, given?: DashboardViewer): Promise<Answer> {
     try {
-      const place = this.#place(call.method, call.url, call.headers)
+      const place = this.#place(call)
       if (place === undefined) throw nowhere(call.url)
       const viewer = given ?? (await this.#viewer(whose))
       if (viewer === undefined) throw forbidden('You may not look at the locks.')
@@ -265,25 +283,53 @@ class Mounted {
       turn: () => new Promise((resolve) => void setImmediate(resolve)),
     }
     const answer = await route.handle(carried)
-    if (isFeed(answer.body) && this.#streams.size >= streamsMax)
+    const { body } = answer
+    if (!isFeed(body)) return answer
+    // A stream without a body would only take the place of another.
+    if (call.method === 'HEAD') return { ...answer, body: '' }
+    const { name } = principal
+    if (this.#streams.size >= streamsMax || (this.#streamsOf.get(name) ?? 0) >= streamsPerViewerMax)
       throw tooMuch('There are too many streams.', retryAfterMs)
-    return answer
+    return { ...answer, body: { attach: (send, end) => this.#counted(name, body.attach(send, end)) } }
+  }
+
+  #counted(viewer: string, attached: Disposable): Disposable {
+    this.#streamsOf.set(viewer, (this.#streamsOf.get(viewer) ?? 0) + 1)
+    return {
+      [Symbol.dispose]: () => {
+        const others = (this.#streamsOf.get(viewer) ?? 1) - 1
+        if (others === 0) this.#streamsOf.delete(viewer)
+        else this.#streamsOf.set(viewer, others)
+        attached[Symbol.dispose]()
+      },
+    }
   }
 
   /**
-   * The route of a URL, whatever it is mounted at: our paths are known by their ends. A text: where the page is, for a URL that lacks the
-   * slash at its end. Undefined: nothing of ours.
+   * The route of a URL. If the framework does not say where we are mounted, our paths are known by their ends. A text: where the page is, for
+   * a URL that lacks the slash at its end. Undefined: nothing of ours.
    */
-  #place(method: string, url: string, { accept = '' }: IncomingHttpHeaders): Route | string | undefined {
+  #place({
+    method,
+    url,
+    mountedAt,
+    headers: { accept = '' },
+  }: Pick<MountedCall, 'method' | 'url' | 'mountedAt' | 'headers'>): Route | string | undefined {
     const path = url.split('?', 1)[0] ?? ''
+    const within = mountedAt !== undefined && path.startsWith(mountedAt) ? path.slice(mountedAt.length) : undefined
     const asked = method === 'HEAD' ? 'GET' : method
     const found = this.#routes.find(
-      (route) => route.method === asked && route.path !== '/' && path.endsWith(route.path),
+      (route) =>
+        route.method === asked &&
+        route.path !== '/' &&
+        (within === undefined ? path.endsWith(route.path) : within === route.path),
     )
     if (found !== undefined) return found
     if (asked !== 'GET') return undefined
-    if (path.endsWith('/')) return this.#routes.find((route) => route.path === '/')
-    return accept.includes('text/html') ? `${path.split('/').at(-1) ?? ''}/` : undefined
+    if (within === undefined ? path.endsWith('/') : within === '/') return this.#routes.find(({ path: at }) => at === '/')
+    if (!accept.includes('text/html') || (within !== undefined && within !== '')) return undefined
+    // A path and no more: without ./ the last part could be read as another scheme and host.
+    return `./${(path.split('/').at(-1) ?? '').replaceAll('\\', '%5C')}/`
   }
 
   #write({ status, headers, body }: Answer, response: ServerResponse): void {
