@@ -326,7 +326,8 @@ class Mounted {
     )
     if (found !== undefined) return found
     if (asked !== 'GET') return undefined
-    if (within === undefined ? path.endsWith('/') : within === '/') return this.#routes.find(({ path: at }) => at === '/')
+    if (within === undefined ? path.endsWith('/') : within === '/')
+      return this.#routes.find(({ path: at }) => at === '/')
     if (!accept.includes('text/html') || (within !== undefined && within !== '')) return undefined
     // A path and no more: without ./ the last part could be read as another scheme and host.
     return `./${(path.split('/').at(-1) ?? '').replaceAll('\\', '%5C')}/`

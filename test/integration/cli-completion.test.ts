@@ -7,6 +7,7 @@ import { commands } from '../../src/cli/command-line.ts'
 import { connect, named } from '../../src/index.ts'
 import { needProgram } from '../support/debian.ts'
 import { folderForTest } from '../support/test-folder.ts'
+import { Tmux } from '../support/tmux.ts'
 
 const cli = path.resolve('dist/node/cli.js')
 
@@ -27,7 +28,7 @@ function workshop() {
   }
   const run = (program: string, ...args: string[]): string =>
     execFileSync(program, args, { cwd: folder, env, encoding: 'utf8', stdio: 'pipe' })
-  return { folder, store, run }
+  return { folder, bin, store, run }
 }
 
 /** What bash offers after these words, the last of which is being typed. */
@@ -68,6 +69,17 @@ describe('bash', () => {
     expect(existsSync(path.join(folder, 'pwned'))).toBe(false)
   })
 
+  test('offers the names of the store and the namespace on the line', async () => {
+    const { folder, run } = workshop()
+    const other = `sqlite:${path.join(folder, 'other.sqlite')}`
+    await using locks = await connect(other, { namespace: 'staging' })
+    await locks.acquire('release')
+    const where = ['--store', other, '--namespace', 'staging']
+    expect(offered(run, 'explain', ...where, '')).toEqual(['release'])
+    expect(offered(run, 'explain', `--store=${other}`, '--namespace=staging', 're')).toEqual(['release'])
+    expect(offered(run, 'explain', '')).toEqual([''])
+  })
+
   test('completes what is typed at a terminal', async () => {
     const { folder, run } = workshop()
     const script = path.join(folder, 'completions')
@@ -104,6 +116,45 @@ test('fish offers commands and options', () => {
   expect(complete('leasehold ru')).toMatch(/^run\t/m)
   expect(complete('leasehold ls --out')).toMatch(/^--output\t/m)
   expect(complete('leasehold ls --output ')).toMatch(/^yaml/m)
+})
+
+describe('the Tab key, where a lock is called $(touch pwned)', () => {
+  const evil = '$(touch pwned)`touch pwned`;touch pwned \'"'
+
+  test.each([
+    ['bash', 'bash --norc', `PS1='$ '; source <(leasehold completion bash)`],
+    ['zsh', 'zsh -f', `PS1='$ '; autoload -U compinit; compinit -D; source <(leasehold completion zsh)`],
+  ])('in %s inserts it as one word that runs nothing', async (shell, start, setUp) => {
+    const { folder, bin, store } = workshop()
+    needProgram(shell, [shell])
+    await using locks = await connect(store, { namespace: 'evil' })
+    await locks.acquire(evil)
+    const variables = { LEASEHOLD_STORE: store, PATH: `${bin}${path.delimiter}${process.env['PATH']}`, HOME: folder }
+    await using tmux = await Tmux.start({ variables, columns: 200 })
+    await tmux.type(`unset -f leasehold; cd '${folder}'; ${start}`)
+    await tmux.type(`${setUp}; clear; echo "set $((1 + 1))"`)
+    await tmux.shows(/^set 2/m)
+    await tmux.keys('leasehold', 'Space', 'expl', 'Tab')
+    // The terminal's copy has no spaces at the ends of lines.
+    await tmux.shows(/leasehold explain$/m)
+    await tmux.keys(...'--namespace'.split(''), 'Space', ...'evil'.split(''), 'Space', 'Tab')
+    await tmux.shows(/--namespace evil \\\$\\\(touch\\ pwned\\\)/)
+    await tmux.keys('Enter')
+    await tmux.shows(/held by/)
+    expect(existsSync(path.join(folder, 'pwned'))).toBe(false)
+  })
+
+  test('in fish offers it as it is called', async () => {
+    const { folder, store, run } = workshop()
+    const program = needProgram('fish', ['fish'])
+    await using locks = await connect(store, { namespace: 'evil' })
+    await locks.acquire(evil)
+    const script = path.join(folder, 'leasehold.fish')
+    writeFileSync(script, run('leasehold', 'completion', 'fish'))
+    const complete = `source ${script}; complete -C 'leasehold explain --namespace evil '`
+    expect(run(program, '-c', complete)).toContain(evil)
+    expect(existsSync(path.join(folder, 'pwned'))).toBe(false)
+  })
 })
 
 describe('a manual page', () => {

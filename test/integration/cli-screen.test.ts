@@ -1,10 +1,12 @@
 /** The command line at a real terminal (tmux), on real stores. Needs the build in dist. */
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { connect } from '../../src/index.ts'
 import { eventually } from '../support/eventually.ts'
+import { isLong } from '../support/extent.ts'
 import { makeMess, type Mess } from '../support/operators-mess.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -116,7 +118,6 @@ describe('watch on a terminal', () => {
       [33, 8],
       [140, 40],
     ] as const) {
-      // prettier-ignore
       await tmux.resize(columns, rows)
       // The title is on the first line and the keys are on the last: nothing has wrapped or scrolled.
       const screen = await eventually(async () => {
@@ -182,6 +183,33 @@ test('run rewrites its waiting line in place, with the place, the holder and the
   expect(screen).not.toContain('waiting')
 })
 
+test('a lock whose process was killed is called silent by ls, explain and watch', async () => {
+  const program = `
+    const { connect } = await import('${path.resolve('dist/node/index.js')}')
+    const locks = await connect('${redis.url}', { namespace: 'killed', metadata: { service: 'importer' } })
+    await locks.acquire('doomed', { ttl: '5s' })
+    console.log('held')
+    setInterval(() => {}, 1000)`
+  const holder = spawn(process.execPath, ['--input-type=module', '-e', program], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  onTestFinished(() => void holder.kill('SIGKILL'))
+  await once(holder.stdout, 'data')
+  holder.kill('SIGKILL')
+  await using tmux = await terminal({ namespace: 'killed', columns: 120 })
+  await eventually(async () => {
+    await tmux.type('clear; leasehold ls; leasehold explain; echo "code $?"')
+    const screen = await tmux.shows(/code 0/)
+    return /✗ +doomed .*importer/.test(screen) && /the holder is dead[^]*doomed[^]*importer/.test(screen)
+  }, 'the lock is called silent')
+  await tmux.type('clear; leasehold watch')
+  const screen = await tmux.shows(/1 not renewed/)
+  expect(screen).toMatch(/✗ +doomed/)
+  await tmux.keys('Enter')
+  await tmux.shows(new RegExp(`pid ${holder.pid}`))
+  await tmux.keys('q')
+})
+
 test('colours go to a terminal, unless they are not wanted', async () => {
   await using locks = await connect(redis.url, { namespace: 'colours' })
   await locks.acquire('nightly')
@@ -208,7 +236,7 @@ test('colours go to a terminal, unless they are not wanted', async () => {
   }
 })
 
-describe.each(['redis', 'postgres'] as const)('a mess on %s', (kind) => {
+describe.each(isLong ? (['redis', 'postgres'] as const) : (['redis'] as const))('a mess on %s', (kind) => {
   let url: string
   let mess: Mess
   let postgres: PostgresServer | undefined
@@ -247,21 +275,11 @@ describe.each(['redis', 'postgres'] as const)('a mess on %s', (kind) => {
     const screen = await tmux.shows(/1 deadlock/)
     expect(screen).toContain(`${mess.locks} locks`)
     expect(screen).toMatch(new RegExp(`WAITING\n> ▲ +${mess.contended.name} .* ${mess.contended.waiting}\n`))
+    for (const name of ['accounts/7', 'accounts/42']) expect(screen).toMatch(new RegExp(`⟳ +${name} `))
     expect(screen).toMatch(/DEADLOCK over accounts\/(?:7, accounts\/42|42, accounts\/7)/)
     await tmux.keys('/', 'a', 'c', 'c', 'o', 'u', 'n', 't', 's', 'Enter', 'Enter')
     await tmux.shows(/owner\s+(?:statement-42|transfer-7-to-42)[^]*DEADLOCK of 2/)
     await tmux.keys('q')
-  })
-
-  test('a holder that no longer renews is called silent', async () => {
-    await using tmux = await terminal({ url, columns: 130, rows: 60 })
-    await eventually(async () => {
-      await tmux.type('clear; leasehold explain; echo "code $?"')
-      const screen = await tmux.shows(/code 0/)
-      return /not renewed: the holder is dead[^]*nightly-backup, 1 waiting[^]*backup \(deploy\), host [^\n]*last renewed \d+s ago/.test(
-        screen,
-      )
-    }, 'the abandoned lock is called silent')
   })
 
   test('an empty namespace names the others', async () => {
@@ -277,5 +295,16 @@ describe.each(['redis', 'postgres'] as const)('a mess on %s', (kind) => {
     const screen = await tmux.shows(/\ncatalog\n/)
     expect(screen).toContain('"name":"catalog"')
     expect(screen).toContain('name: "catalog"')
+  })
+
+  test('a holder that no longer renews is called silent', async () => {
+    await using tmux = await terminal({ url, columns: 130, rows: 60 })
+    await eventually(async () => {
+      await tmux.type('clear; leasehold explain; echo "code $?"')
+      const screen = await tmux.shows(/code 0/)
+      return /not renewed: the holder is dead[^]*nightly-backup, 1 waiting[^]*backup \(deploy\), host [^\n]*last renewed \d+s ago/.test(
+        screen,
+      )
+    }, 'the abandoned lock is called silent')
   })
 })

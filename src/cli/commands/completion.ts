@@ -9,7 +9,7 @@ import { quoted } from '../output/terminal-text.ts'
 const help = `Usage: leasehold completion SHELL [options]
 
 Prints a script that completes commands, options and the names of locks in SHELL: bash, zsh or fish. Names come from the
-store of LEASEHOLD_STORE and LEASEHOLD_NAMESPACE.
+store of --store and --namespace on the line, or of LEASEHOLD_STORE and LEASEHOLD_NAMESPACE.
 
 Options:
 ${colourHelp}

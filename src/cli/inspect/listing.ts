@@ -75,6 +75,13 @@ export async function readStore(locks: Locks, selection: Selection): Promise<Sna
   return { ...clocks, keys, truncated: false }
 }
 
+/** One lock at one time, by its key with the namespace. */
+export async function readKey(locks: Locks, key: string): Promise<Snapshot> {
+  const { driver, environment } = internalsOf(locks, 'the command line').client
+  const { now, keys } = await driver.list({ key })
+  return { now, wall: environment.wall(), keys, truncated: false }
+}
+
 /** The other namespaces that have locks, of the first page of the whole store; none if it may not be read. */
 export async function otherNamespaces(locks: Locks): Promise<readonly string[]> {
   const found = new Set<string>()

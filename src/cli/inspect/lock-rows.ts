@@ -10,6 +10,7 @@ import { isUnrenewed } from './unrenewed.ts'
 
 /** One holder of a lock, or a lock that is only waited for, as a row of a table. */
 export interface InspectedLock {
+  readonly key: string
   readonly namespace: string
   readonly name: string
   readonly kind: string
@@ -29,6 +30,8 @@ export interface RowsView {
   readonly namespaces: boolean
   readonly wide: boolean
   readonly symbols: boolean
+  /** The keys of the locks of a deadlock, which have a mark of their own. */
+  readonly deadlocked?: ReadonlySet<string> | undefined
 }
 
 export const sortWords = ['name', 'age', 'waiting', 'service'] as const
@@ -37,7 +40,7 @@ export type SortWord = (typeof sortWords)[number]
 /** One row for each holder; a lock that has only waiters gets one row. */
 export function rowsOf(lock: ListedLock, now: Date): InspectedLock[] {
   const { key, namespace, holders, waiters, held, waiting } = lock
-  const named = (range?: ClaimInfo['range']) => ({ namespace, ...lockNameOf({ key, ...(range && { range }) }) })
+  const named = (range?: ClaimInfo['range']) => ({ key, namespace, ...lockNameOf({ key, ...(range && { range }) }) })
   const rows = holders.map((holder) => ({
     ...named(holder.range),
     mode: modeText(holder),
@@ -134,11 +137,11 @@ export const droppableHeadings = [
   'HOLDER',
 ] as const
 
-export function cellsOf(row: InspectedLock, { namespaces, wide, symbols }: RowsView, now: Date): Cell[] {
+export function cellsOf(row: InspectedLock, { namespaces, wide, symbols, deadlocked }: RowsView, now: Date): Cell[] {
   const { holder, waiting = 0 } = row
   const isContended = waiting > 0
   return [
-    ...(symbols ? [markOf(row)] : []),
+    ...(symbols ? [deadlocked?.has(row.key) === true ? deadlockMark : markOf(row)] : []),
     ...(namespaces ? [{ text: row.namespace, style: 'dim' } as const] : []),
     isContended ? { text: row.name, style: 'bold' } : row.name,
     { text: row.kind, style: 'dim' },
@@ -169,6 +172,8 @@ function leftCell(holder: ClaimInfo | undefined): Cell {
   return isUnrenewed(holder) ? { text: left, style: 'red' } : left
 }
 
+const deadlockMark: Cell = { text: '⟳', style: 'red' }
+
 function markOf({ holder, waiting = 0 }: InspectedLock): Cell {
   if (holder === undefined) return { text: '○', style: 'dim' }
   if (isUnrenewed(holder)) return { text: '✗', style: 'red' }
@@ -176,6 +181,6 @@ function markOf({ holder, waiting = 0 }: InspectedLock): Cell {
 }
 
 /** The view of a command's output. */
-export function rowsView(look: Look, { namespaces, wide }: Omit<RowsView, 'symbols'>): RowsView {
-  return { namespaces, wide, symbols: look.symbols }
+export function rowsView(look: Look, shown: Omit<RowsView, 'symbols'>): RowsView {
+  return { ...shown, symbols: look.symbols }
 }

@@ -50,10 +50,20 @@ function bashScript(commands: readonly CommandDescription[], words: Arguments): 
 }
 
 _leasehold_names() {
-  local name
+  local name at
+  local -a typed=() where=()
+  # As typed: bash splits the words of a completion at each colon, and so every URL.
+  IFS=$' \\t' read -r -a typed <<< "\${COMP_LINE:0:COMP_POINT}"
+  for ((at = 2; at < \${#typed[@]}; at++)); do
+    name=\${typed[at + 1]#[\\'\\"]}
+    case \${typed[at]} in
+    --store | --namespace) [[ -n $name ]] && where+=("\${typed[at]}" "\${name%[\\'\\"]}") ;;
+    --store=* | --namespace=*) where+=("\${typed[at]}") ;;
+    esac
+  done
   while IFS= read -r name; do
     [[ $name == "$cur"* ]] && COMPREPLY+=("$(printf %q "$name")")
-  done < <(leasehold ls -o name --color never 2>/dev/null)
+  done < <(leasehold ls -o name --color never "\${where[@]}" 2>/dev/null)
   declare -F __ltrim_colon_completions > /dev/null && __ltrim_colon_completions "$cur"
 }
 
@@ -111,8 +121,15 @@ function zshScript(commands: readonly CommandDescription[], words: Arguments): s
     return `    ${name})\n    _arguments \\\n${specs.join('\n')}\n      ${first}${rest}\n    ;;`
   })
   return `_leasehold_names() {
-  local -a names
-  names=("\${(@f)$(leasehold ls -o name --color never 2>/dev/null)}")
+  local -a names where
+  integer at
+  for (( at = 2; at < CURRENT; at++ )); do
+    case $words[at] in
+    --store | --namespace) where+=("$words[at]" "\${(Q)words[at+1]}") ;;
+    --store=* | --namespace=*) where+=("\${(Q)words[at]}") ;;
+    esac
+  done
+  names=("\${(@f)$(leasehold ls -o name --color never "\${where[@]}" 2>/dev/null)}")
   compadd -a names
 }
 
@@ -145,8 +162,22 @@ function zshOption(option: DescribedOption): string {
   return short === undefined ? long : `${long} ${quoted(`-${short}${rest}`)}`
 }
 
+const fishNames = `function __leasehold_names
+    set -l words (commandline -opc)
+    set -l where
+    for at in (seq (count $words))
+        switch $words[$at]
+            case --store --namespace
+                set -a where $words[$at] $words[(math $at + 1)]
+            case '--store=*' '--namespace=*'
+                set -a where $words[$at]
+        end
+    end
+    leasehold ls -o name --color never $where 2>/dev/null
+end`
+
 function fishScript(commands: readonly CommandDescription[], words: Arguments): string {
-  const lines = ['complete -c leasehold -f']
+  const lines = [fishNames, 'complete -c leasehold -f']
   for (const { name, summary, options, takesCommand } of commands) {
     const within = `-n ${fishQuoted(`__fish_seen_subcommand_from ${name}`)}`
     lines.push(`complete -c leasehold -n __fish_use_subcommand -a ${name} -d ${fishQuoted(summary)}`)
@@ -164,8 +195,7 @@ function fishScript(commands: readonly CommandDescription[], words: Arguments): 
     }
     const fixed = words[name]
     if (fixed !== undefined) lines.push(`complete -c leasehold ${within} -a ${fishQuoted(fixed.join(' '))}`)
-    if (named.has(name))
-      lines.push(`complete -c leasehold ${within} -a '(leasehold ls -o name --color never 2>/dev/null)' -d lock`)
+    if (named.has(name)) lines.push(`complete -c leasehold ${within} -a '(__leasehold_names)' -d lock`)
     if (takesCommand) lines.push(`complete -c leasehold ${within} -a '(__fish_complete_subcommand --fcs-skip=2)'`)
   }
   return `${lines.join('\n')}\n`

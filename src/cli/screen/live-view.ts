@@ -1,10 +1,10 @@
 import { redactedText } from '../../core/contract/redaction.ts'
-import type { LockInfo } from '../../index.ts'
+import type { LockInfo, Locks } from '../../index.ts'
 import type { ParsedArguments } from '../arguments.ts'
 import type { CommandContext } from '../command.ts'
 import { deadlocksBetween, type DeadlockCycle } from '../inspect/deadlocks.ts'
 import { pollEveryMs } from '../inspect/listing-watch.ts'
-import { listedLock, readStore, type ListedLock, type Selection, type Snapshot } from '../inspect/listing.ts'
+import { listedLock, readKey, readStore, type ListedLock, type Selection, type Snapshot } from '../inspect/listing.ts'
 import {
   cellsOf,
   droppableHeadings,
@@ -41,7 +41,7 @@ export async function watchScreen(view: LiveView, given: ParsedArguments, contex
   try {
     return await pollStore(given, context, {
       everyMs: pollEveryMs,
-      read: (locks) => readStore(locks, view.selection),
+      read: (locks) => live.read(locks),
       show: (snapshot) => void live.show(snapshot),
       away: (why) => live.away(why),
       // The screen is taken only once the store has answered: an error before that is read where it was printed.
@@ -68,6 +68,8 @@ class LiveScreen implements Disposable {
   #snapshot: Snapshot | undefined
   #locks: ReadonlyMap<string, ListedLock> = new Map()
   #deadlocks: readonly DeadlockCycle[] = []
+  /** The key of the lock that the command line named. */
+  readonly #named: string | undefined
   /** The key of the lock that is shown alone. */
   #opened: string | undefined
   #scrolled = 0
@@ -82,7 +84,18 @@ class LiveScreen implements Disposable {
     this.#namespace = namespace
     this.#where = `${describeStore(url)}  ${view.selection.everywhere ? 'all namespaces' : `namespace ${namespace}`}`
     this.#list = new ListState(view.sort)
-    if (view.target !== undefined) this.#opened = `${namespace}/${view.target.scope.key}`
+    if (view.target !== undefined) this.#named = `${namespace}/${view.target.scope.key}`
+    this.#opened = this.#named
+  }
+
+  /** Reads what is shown, and the whole selection only for the list and for deadlocks. */
+  async read(locks: Locks): Promise<Snapshot> {
+    if (this.#named !== undefined && this.#opened === this.#named) {
+      const alone = await readKey(locks, this.#named)
+      // A deadlock has a waiter at each of its locks.
+      if (alone.keys.every(({ claims }) => claims.every(({ state }) => state === 'held'))) return alone
+    }
+    return readStore(locks, this.#view.selection)
   }
 
   async show(snapshot: Snapshot): Promise<void> {
@@ -130,7 +143,7 @@ class LiveScreen implements Disposable {
   #onLockKey(key: string): void {
     const step = steps[key]
     if (step !== undefined) this.#scrolled = Math.max(0, this.#scrolled + step(Math.max(1, this.#size.rows - 4)))
-    else if (key === '\u001b' || key === '\r' || key === '\u007f') this.#opened = undefined
+    else if (key === '\u001b' || key === '\r' || key === '\u007f') this.#close()
   }
 
   #onLetter(key: string): void {
@@ -143,17 +156,15 @@ class LiveScreen implements Disposable {
 
   #open(row: InspectedLock | undefined): void {
     if (row === undefined) return
-    const { kind, name } = row
-    const lock = [...this.#locks.values()].find((each) => {
-      if (each.namespace !== row.namespace) return false
-      const called = lockNameOf(each)
-      // The rows of ranges are parts of their inode.
-      return kind === 'range'
-        ? called.kind === 'inode' && name.startsWith(`${called.name}:`)
-        : called.name === name && called.kind === kind
-    })
-    this.#opened = lock?.key
+    this.#opened = row.key
     this.#scrolled = 0
+  }
+
+  #close(): void {
+    const wasNamed = this.#opened === this.#named
+    this.#opened = undefined
+    // The list may not have been read yet.
+    if (wasNamed) this.control?.now()
   }
 
   get #size() {
@@ -183,6 +194,8 @@ class LiveScreen implements Disposable {
   }
 
   #counts(): Line {
+    // Of the others nothing may have been read.
+    if (this.#named !== undefined && this.#opened === this.#named) return []
     const locks = [...this.#locks.values()]
     const held = locks.filter((lock) => lock.held > 0).length
     const waiting = locks.reduce((sum, lock) => sum + lock.waiting, 0)
@@ -220,7 +233,8 @@ class LiveScreen implements Disposable {
   #listLines(): Line[] {
     const { look } = this.#context
     const now = new Date(this.#snapshot?.wall ?? 0)
-    const view = rowsView(look, { namespaces: this.#view.selection.everywhere, wide: false })
+    const deadlocked = new Set(this.#deadlocks.flat().map(({ key }) => key))
+    const view = rowsView(look, { namespaces: this.#view.selection.everywhere, wide: false, deadlocked })
     const { rows, selected } = this.#list.page(this.#height)
     const table = new Table(headingsOf(view), this.#size.columns - 2, droppableHeadings)
     const [headings = [], ...lines] = table.lines(rows.map((row) => cellsOf(row, view, now)))

@@ -124,7 +124,7 @@ export class LocksView {
     const row = event.target instanceof Element ? event.target.closest('[role=row]') : null
     if (steps === undefined || row === null) return
     event.preventDefault()
-    this.#rows.focus(Number(row.getAttribute('aria-rowindex')) - 2 + steps)
+    this.#rows.moveFocus(Number(row.getAttribute('aria-rowindex')) - 2, steps)
   }
 }
 

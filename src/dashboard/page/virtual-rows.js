@@ -9,6 +9,8 @@ export class VirtualRows {
   #make
   #changed
   #total = 0
+  /** The place that gets the focus once its row has been read. @type {number | undefined} */
+  #awaited
   /** By place. @type {Map<number, Item>} */
   #items = new Map()
   /** @type {Map<string, { element: HTMLElement, update(item: Item, index: number): void }>} */
@@ -33,6 +35,10 @@ export class VirtualRows {
     }
     window.addEventListener('scroll', soon, { passive: true })
     window.addEventListener('resize', soon)
+    // Whoever goes elsewhere meanwhile is left there.
+    window.addEventListener('focusin', ({ target }) => {
+      if (!(target instanceof Node && body.contains(target))) this.#awaited = undefined
+    })
   }
 
   /** The places that are in the window, and some around them. */
@@ -46,6 +52,7 @@ export class VirtualRows {
   /** Forgets all rows, as another query is shown. */
   clear() {
     this.#items.clear()
+    this.#awaited = undefined
   }
 
   /**
@@ -61,20 +68,32 @@ export class VirtualRows {
     }
     for (const [index, item] of items.entries()) this.#items.set(from + index, item)
     this.#render()
+    if (this.#awaited !== undefined) this.#focusAt(this.#awaited)
   }
 
   /**
-   * Scrolls to a row and gives it the focus.
+   * Moves the focus so many rows on from a row. Where rows have yet to be read, keys that are pressed meanwhile count, too.
+   * @param {number} index
+   * @param {number} steps
+   */
+  moveFocus(index, steps) {
+    const next = (this.#awaited ?? index) + steps
+    if (next < 0 || next >= this.#total) return
+    this.#focusAt(next)
+  }
+
+  /**
+   * Scrolls to a row and gives it the focus, as soon as it is there.
    * @param {number} index
    */
-  focus(index) {
-    if (index < 0 || index >= this.#total) return
+  #focusAt(index) {
     const height = this.#rowHeight
     const top = this.#body.getBoundingClientRect().top + index * height
     if (top < 2 * height) window.scrollBy(0, top - 2 * height)
     else if (top + 2 * height > window.innerHeight) window.scrollBy(0, top + 2 * height - window.innerHeight)
     this.#scrolled()
     const item = this.#items.get(index)
+    this.#awaited = item === undefined && index < this.#total ? index : undefined
     if (item === undefined) return
     const row = this.#rows.get(this.#keyOf(item))
     row?.element.querySelector('a')?.focus({ preventScroll: true })
