@@ -229,7 +229,7 @@ describe.each(frameworks)('in $name', (framework) => {
     expect([status, streams.length]).toEqual([429, 21])
     const other = await changes('ann')
     expect(other.status).toBe(200)
-    await Promise.all([...streams, other].map((each) => each.body?.cancel()))
+    for (const { body } of [...streams, other]) await body?.cancel()
     await eventually(async () => {
       const answer = await changes('ben')
       await answer.body?.cancel()

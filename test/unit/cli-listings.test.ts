@@ -21,6 +21,7 @@ describe('ls, with hostile names and services', () => {
     expect(await leasehold('ls', ...args)).toBe(0)
     return shown.output
   }
+  // eslint-disable-next-line no-control-regex -- what must not be there
   const unsafe = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/
 
   test.each([
