@@ -371,7 +371,10 @@ describe('strategies', () => {
   test('force ends a lease together with its conversion, by one comment', async () => {
     const [reading, other] = [first.locks.readWrite(issue(number)), second.locks.readWrite(issue(number))]
     const [lease] = [await scene.run(reading.read()), await scene.run(other.read())]
-    const upgrading = lease.upgrade().then(() => 'upgraded', ({ code }: LeaseholdError) => code)
+    const upgrading = lease.upgrade().then(
+      () => 'upgraded',
+      ({ code }: LeaseholdError) => code,
+    )
     await scene.world.pass(20_000)
     const strong = await scene.worker('strong', {}, { allowForce: true })
     const forced = await scene.run(strong.locks.acquire(issue(number), { onConflict: 'force' }))

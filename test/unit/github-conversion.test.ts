@@ -78,7 +78,7 @@ test.each(['is lost', 'and those to its renewals are lost'])(
 )
 
 test('a lease is renewed no more once its conversion is being granted, so that nobody trusts it from then on', async () => {
-  const { world, line, run, first, lease } = await scene()
+  const { line, run, first, lease } = await scene()
   const upgrade = upgradeOf(lease)
   const isGranting = new Promise<void>((resolve) => (line.onEdit = resolve))
   const granting = claim(first, upgrade)
