@@ -1,7 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { issue } from '../../src/core/contract/scope.ts'
-import type { Lease } from '../../src/index.ts'
+import type { Lease, LeaseholdError } from '../../src/index.ts'
 import { claimIn, claimCommentText } from '../../src/drivers/github/protocol/claim-comment.ts'
+import { isText } from '../../src/drivers/github/protocol/comment-text.ts'
 import { takeoverText } from '../../src/drivers/github/protocol/takeover-comment.ts'
 import { claimOf } from '../support/claims.ts'
 import { contest } from '../support/github/contest.ts'
@@ -349,6 +350,39 @@ describe('strategies', () => {
     expect([lease.fence, forced.fence, last.fence]).toEqual(
       [lease.fence, forced.fence, last.fence].toSorted((one, other) => one - other),
     )
+  })
+
+  test('a waiter that a forced claim moved keeps the lease it gets later, and is taken over once when it dies', async () => {
+    const cautious = await scene.worker('cautious')
+    await taken(first)
+    const waiting = cautious.locks.acquire(issue(number))
+    await scene.world.pass(5000)
+    const forced = await scene.run(second.locks.acquire(issue(number), { onConflict: 'force' }))
+    await scene.run(forced.release())
+    const last = await scene.run(waiting)
+    await scene.world.pass(300_000)
+    expect(last.held).toBe(true)
+    last.stopHeartbeat()
+    expect((await taken(second)).fence).toBeGreaterThan(last.fence)
+    const takeovers = scene.fake.thread(number).filter(({ body }) => isText('takeover', body))
+    expect(takeovers).toHaveLength(2)
+  })
+
+  test('force ends a lease together with its conversion, by one comment', async () => {
+    const [reading, other] = [first.locks.readWrite(issue(number)), second.locks.readWrite(issue(number))]
+    const [lease] = [await scene.run(reading.read()), await scene.run(other.read())]
+    const upgrading = lease.upgrade().then(
+      () => 'upgraded',
+      ({ code }: LeaseholdError) => code,
+    )
+    await scene.world.pass(20_000)
+    const strong = await scene.worker('strong', {}, { allowForce: true })
+    const forced = await scene.run(strong.locks.acquire(issue(number), { onConflict: 'force' }))
+    expect(await scene.run(upgrading)).toBe('NOT_HELD')
+    const takeovers = scene.fake.thread(number).filter(({ body }) => isText('takeover', body))
+    expect(takeovers).toHaveLength(1)
+    await scene.world.pass(120_000)
+    expect([lease.held, forced.held]).toEqual([false, true])
   })
 
   test('a more urgent claim goes first once the others have stepped back, and their fences grow', async () => {

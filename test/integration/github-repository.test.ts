@@ -50,7 +50,7 @@ conformance(isReal ? `github, in ${name},` : 'github', {
     'a fence floor lifts the fence of a holder and all later ones',
     'the highest fence floor leaves room for more',
     'a fence floor told by a waiter lifts later fences',
-    // A claim is granted when its owner asks, so a waiter that does not ask in time is over.
+    // A claim is granted when its owner asks: an upgrade whose owner was silent is over. That this is safe: github-conversion, decision 061.
     'an upgrade lasts at least as long as the lease whose place it took',
     // A listing is one reading, which may lack the newest claims.
     'of many claims the first are listed, the one that is known, and how many there are',

@@ -3,6 +3,7 @@ import { issue } from '../../src/core/contract/scope.ts'
 import type { Lease } from '../../src/index.ts'
 import { claimIn, claimCommentText } from '../../src/drivers/github/protocol/claim-comment.ts'
 import { takeoverText } from '../../src/drivers/github/protocol/takeover-comment.ts'
+import { turnText } from '../../src/drivers/github/protocol/turn-comment.ts'
 import { contest } from '../support/github/contest.ts'
 import type { Scene, Worker } from '../support/github/scene.ts'
 
@@ -54,6 +55,26 @@ describe('rights', () => {
     expect(lease.held).toBe(true)
     await scene.run(lease.release())
     expect((await taken(second)).held).toBe(true)
+  })
+
+  test.each(['stranger', 'collaborator'])('a turn that a %s forges moves no holder and no waiter', async (forger) => {
+    scene.fake.user('stranger', 'read', 'token-of-stranger')
+    scene.fake.user('collaborator', 'write', 'token-of-collaborator')
+    const lease = await taken(first)
+    const waiting = second.locks.acquire(issue(number))
+    await scene.world.pass(5000)
+    const [holder, waiter] = scene.fake.thread(number)
+    const key = claimIn(holder?.body ?? '')?.key
+    if (waiter === undefined || key === undefined) throw new Error('There are no claims.')
+    for (const claim of [lease.fence, waiter.id]) {
+      scene.fake.comment(number, forger, turnText({ key, claim, left: claim, worker: 'x' }))
+    }
+    const third = await scene.worker('third')
+    expect(await scene.run(third.locks.tryAcquire(issue(number)))).toBeNull()
+    await scene.world.pass(120_000)
+    expect(lease.held).toBe(true)
+    await scene.run(lease.release())
+    expect((await scene.run(waiting)).fence, 'the place that the waiter has taken itself').toBe(waiter.id)
   })
 
   test('the claims of somebody who lost the right count no more, and their holder is told', async () => {

@@ -19,7 +19,7 @@ conformance('github', {
     'a fence floor lifts the fence of a holder and all later ones',
     'the highest fence floor leaves room for more',
     'a fence floor told by a waiter lifts later fences',
-    // A claim is granted when its owner asks, so a waiter that does not ask in time is over.
+    // A claim is granted when its owner asks: an upgrade whose owner was silent is over. That this is safe: github-conversion, decision 061.
     'an upgrade lasts at least as long as the lease whose place it took',
   ],
 })

@@ -204,7 +204,7 @@ const shape = fc.record({
   held: fc.boolean(),
   stepsBack: fc.constantFrom('no', 'no', 'out', 'again'),
   replaces: fc.option(fc.nat(9), { nil: undefined, freq: 3 }),
-  end: fc.constantFrom('open', 'open', 'open', 'completed', 'taken over', 'deleted'),
+  end: fc.constantFrom('open', 'open', 'open', 'completed', 'taken over', 'displaced', 'deleted'),
   updatedAt: fc.integer({ min: 0, max: 90 }),
 })
 
@@ -238,6 +238,9 @@ test('two claims that exclude each other are never both granted by a reading, wh
           ...(given.end === 'deleted' ? [] : [claim(given.id, body, seconds(given.updatedAt))]),
           ...(again ? [turn(next, given.id)] : []),
           ...(given.end === 'taken over' ? [takeover(100 + index, given.id, {}, seconds(1))] : []),
+          ...(given.end === 'displaced'
+            ? [takeover(100 + index, given.id, { cause: 'forced', ends: [], displaces: [given.id] }, seconds(1))]
+            : []),
         ]
       })
       const shuffled = comments.toSorted(() => (order.next().value % 2 === 0 ? 1 : -1))

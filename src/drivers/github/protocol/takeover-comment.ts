@@ -33,6 +33,8 @@ export interface TakeoverRecord {
   readonly reason: string
   readonly at: number
   readonly ends: readonly EndedClaim[]
+  /** The comments of waiters that lose their places, and wait on. Version 1 does not read this: for it they stay in the way. */
+  readonly displaces?: readonly number[] | undefined
 }
 
 const version = 1
@@ -40,7 +42,7 @@ const causes = new Set<unknown>(['expired', 'stale', 'forced', 'evicted'] satisf
 
 /** The text of a takeover comment. */
 export function takeoverText(record: TakeoverRecord): string {
-  const { key, by, cause, reason, at, ends } = record
+  const { key, by, cause, reason, at, ends, displaces = [] } = record
   return commentText('takeover', sentenceOf(record), {
     takeover: {
       worker_id: by,
@@ -48,6 +50,7 @@ export function takeoverText(record: TakeoverRecord): string {
       reason,
       taken_at: timeText(at),
       ends: ends.map(({ comment, worker, held }) => ({ comment_id: comment, worker_id: worker, held })),
+      ...(displaces.length > 0 && { displaces }),
     },
     leasehold: { version, key },
   })
@@ -60,8 +63,8 @@ export function takeoverIn(body: string): TakeoverRecord | undefined {
   const own = objectOf(document?.['leasehold'])
   const key = textOf(own?.['key'])
   if (takeover === undefined || key === undefined || own?.['version'] !== version) return undefined
-  const { cause, ends } = takeover
-  if (!causes.has(cause) || !Array.isArray(ends)) return undefined
+  const { cause, ends, displaces = [] } = takeover
+  if (!causes.has(cause) || !Array.isArray(ends) || !Array.isArray(displaces)) return undefined
   return {
     key,
     by: textOf(takeover['worker_id']) ?? '?',
@@ -74,6 +77,7 @@ export function takeoverIn(body: string): TakeoverRecord | undefined {
       if (comment === undefined) return []
       return [{ comment, worker: textOf(given?.['worker_id']) ?? '?', held: given?.['held'] === true }]
     }),
+    ...(displaces.length > 0 && { displaces: displaces.flatMap((entry: unknown) => wholeNumberOf(entry) ?? []) }),
   }
 }
 

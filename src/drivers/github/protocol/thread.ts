@@ -12,15 +12,26 @@ export type ClaimEnd =
   | { readonly how: 'completed'; readonly result: string; readonly at: number }
   /** A later claim has been held, so this claim is over, whatever its comment says. */
   | { readonly how: 'superseded'; readonly at: number }
-  | {
-      readonly how: 'taken over'
-      readonly cause: TakeoverCause
-      readonly reason: string
-      readonly held: boolean
-      /** The takeover comment, and when it was created. */
-      readonly comment: number
-      readonly at: number
-    }
+  | TakenOver
+
+/** What a takeover comment says of a claim. */
+export interface TakenOver {
+  readonly how: 'taken over'
+  readonly cause: TakeoverCause
+  readonly reason: string
+  readonly held: boolean
+  /** The takeover comment, and when it was created. */
+  readonly comment: number
+  readonly at: number
+}
+
+/** What takeovers say, by the comments of the claims they name. */
+export interface Takeovers {
+  /** The first takeover that ended each claim. */
+  readonly ends: ReadonlyMap<number, TakenOver>
+  /** The last takeover that took the place of each waiter. */
+  readonly displaced: ReadonlyMap<number, TakenOver>
+}
 
 /** One place in the queue. */
 export interface ThreadClaim {
@@ -45,8 +56,8 @@ export interface ThreadClaim {
   readonly createdAt: number
   readonly updatedAt: number
   readonly end: ClaimEnd | undefined
-  /** Set if a forced claim has taken its place before it was known to hold: the claim waits on, and takes another. */
-  readonly displaced: ClaimEnd | undefined
+  /** Set if a forced claim has taken its place before it was known to hold: the claim waits on, and takes a later one. */
+  readonly displaced: TakenOver | undefined
 }
 
 /** The queue of one key. */
@@ -59,20 +70,16 @@ export interface Thread {
 
 /**
  * Reads comments, which must be those of trusted authors, as the queue of a key. `brokenTtlMs` is the ttl of a broken claim
- * that does not tell its own. `known` are the ends, by claim comment, that are certain even if a stale reading lacks them.
+ * that does not tell its own. `known` are takeovers that are certain even if a stale reading lacks them.
  */
-export function readThread(
-  comments: readonly Comment[],
-  key: string,
-  brokenTtlMs: number,
-  known: ReadonlyMap<number, ClaimEnd> = new Map(),
-): Thread {
+export function readThread(comments: readonly Comment[], key: string, brokenTtlMs: number, known?: Takeovers): Thread {
   const ordered = [...new Map(comments.map((comment) => [comment.id, comment])).values()].toSorted(
     (first, second) => first.id - second.id,
   )
   const claims: Place[] = []
   const duplicates: { id: string; comment: number }[] = []
-  const takeovers = new Map<number, ClaimEnd>(known)
+  const ends = new Map(known?.ends)
+  const displacements = new Map(known?.displaced)
   const turns: Turn[] = []
   const ids = new Set<string>()
   for (const comment of ordered) {
@@ -88,27 +95,33 @@ export function readThread(
     }
     const turn = turnIn(comment.body)
     if (turn?.key === key) turns.push({ ...turn, comment: comment.id, author: comment.author })
-    for (const [ended, end] of endsIn(comment, key)) if (!takeovers.has(ended)) takeovers.set(ended, end)
+    const takeover = takeoverOf(comment, key)
+    for (const [ended, end] of takeover.ends) if (!ends.has(ended)) ends.set(ended, end)
+    for (const [moved, by] of takeover.displaced) displacements.set(moved, laterOf(by, displacements.get(moved)))
   }
   const placed = claims.map((claim) => {
-    const displaced = displacement(claim, takeovers.get(claim.comment))
+    const displaced = isDisplaceable(claim) ? displacements.get(claim.comment) : undefined
     return { ...claim, place: placeIn(claim, turns, displaced?.comment ?? 0), end: undefined, displaced }
   })
-  const held = placed.filter(({ record }) => record?.heldSince !== undefined)
+  const held = placed.filter(isHeldByItsPlace)
   const ended = placed.map(({ result, ...claim }) => ({
     ...claim,
-    end: endOf({ ...claim, result }, takeovers, held),
+    end: endOf({ ...claim, result }, ends, held),
   }))
   return { claims: ended, duplicates }
 }
 
-/** A forced takeover ends holders. A waiter loses its place by it, if its owner knows what that means. */
-function displacement(
-  { yields }: Place,
-  takeover: ClaimEnd | undefined,
-): Extract<ClaimEnd, { how: 'taken over' }> | undefined {
-  if (!yields || takeover?.how !== 'taken over' || takeover.cause !== 'forced' || takeover.held) return undefined
-  return { ...takeover, held: true }
+/**
+ * Whether a forced claim may take the place of a claim without ending it: its owner must know what that means. A conversion stands where
+ * the lease that it replaces stands, and ends with it.
+ */
+export function isDisplaceable({ yields, replaced }: Pick<ThreadClaim, 'yields' | 'replaced'>): boolean {
+  return yields && replaced === undefined
+}
+
+/** Whether the grant that a claim's comment tells is one by the place that it has, and not by one that it has lost since. */
+function isHeldByItsPlace({ record, place, comment }: Omit<ThreadClaim, 'end'>): boolean {
+  return record?.heldSince !== undefined && place !== undefined && (record.turn ?? comment) >= place
 }
 
 /** A turn of a claim. Only the claim's own author can write one. */
@@ -197,24 +210,32 @@ function placeOf(
   }
 }
 
-function* endsIn({ id, body, createdAt }: Comment, key: string): Iterable<[number, ClaimEnd]> {
+function takeoverOf({ id, body, createdAt }: Comment, key: string): Takeovers {
   const takeover = takeoverIn(body)
-  if (takeover?.key !== key) return
-  const { cause, reason } = takeover
-  for (const { comment, held } of takeover.ends) {
-    // A takeover cannot end a claim that was created after it.
-    if (comment < id) yield [comment, { how: 'taken over', cause, reason, held, comment: id, at: createdAt }]
+  if (takeover?.key !== key) return { ends: new Map(), displaced: new Map() }
+  const { cause, reason, ends, displaces = [] } = takeover
+  const by = { how: 'taken over', cause, reason, comment: id, at: createdAt } as const
+  // A takeover cannot end a claim that was created after it.
+  const earlier = ends.filter(({ comment }) => comment < id)
+  return {
+    ends: new Map(earlier.map(({ comment, held }) => [comment, { ...by, held }])),
+    // Its owner is told of this only if it held the claim: the grant and the takeover crossed.
+    displaced: new Map(displaces.filter((comment) => comment < id).map((comment) => [comment, { ...by, held: true }])),
   }
+}
+
+function laterOf(takeover: TakenOver, other: TakenOver | undefined): TakenOver {
+  return other !== undefined && other.comment > takeover.comment ? other : takeover
 }
 
 function endOf(
   claim: ThreadClaim & Pick<Place, 'result'>,
-  takeovers: ReadonlyMap<number, ClaimEnd>,
+  takeovers: ReadonlyMap<number, TakenOver>,
   held: readonly ThreadClaim[],
 ): ClaimEnd | undefined {
   const { comment, result, updatedAt } = claim
   const takeover = takeovers.get(comment)
-  if (takeover !== undefined && claim.displaced === undefined) return takeover
+  if (takeover !== undefined) return takeover
   if (result !== undefined) return { how: 'completed', result, at: updatedAt }
   const later = held.findLast((other) => isSupersededBy(claim, other))
   return later === undefined ? undefined : { how: 'superseded', at: later.record?.heldSince ?? later.createdAt }

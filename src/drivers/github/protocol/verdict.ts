@@ -69,8 +69,10 @@ export function verdictOn(read: IssueReading, own: KnownClaim, settleMs: number)
   if (shown === undefined) return { state: 'missing' }
   const claim = { ...shown, place: placeOf(own, shown), updatedAt: Math.max(shown.updatedAt, own.updatedAt) }
   if (endsOwn(claim, shown, own)) return { state: 'ended', claim }
-  if (own.held === true && shown.displaced !== undefined)
+  // A grant by the place that a forced claim took is over; one by a later place is not.
+  if (own.held === true && shown.displaced !== undefined && (claim.place ?? 0) < shown.displaced.comment) {
     return { state: 'ended', claim: { ...claim, end: shown.displaced } }
+  }
   if (hasExpired(claim, read.dateMs)) return { state: 'expired', claim }
   if (own.held === true) return { state: 'first', claim }
   const replaced = read.thread.claims.find((other) => replaces(claim, other))

@@ -6,8 +6,8 @@ import type { Deadline } from '../api/deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
 import { settleDuplicates } from './enqueuing.ts'
 import { heartbeat } from './heartbeat.ts'
-import { complete, endReplaced, endedBy, expire, leave, refuse, endMissing } from './leaving.ts'
-import { fenceOfLocal, knownOf, type LocalClaim } from './local-claims.ts'
+import { complete, convertReplaced, endReplaced, endedBy, expire, leave, refuse, endMissing } from './leaving.ts'
+import { fenceOfLocal, knownOf, lastingMs, type LocalClaim } from './local-claims.ts'
 import { stepBack, takePlace, takeTurn } from './turns.ts'
 import { takeOver, takeoverBy, evictAhead } from './takeover.ts'
 import { evictedBefore, successionOf } from '../protocol/thread.ts'
@@ -168,14 +168,21 @@ async function grant(
   deadline: Deadline,
 ): Promise<ClaimStatus> {
   const ttlMs = leftMs(context, localClaim, claim.updatedAt, read.dateMs)
+  const editedAt = context.environment.now()
+  const replaced = convertReplaced(context, localClaim, read)
   localClaim.held = true
   localClaim.after = successionOf(read.thread, fenceOfLocal(localClaim))
-  localClaim.record = { ...localClaim.record, heldSince: timeAt(context) }
-  const editedAt = context.environment.now()
+  const lastsMs = lastingMs(localClaim, localClaim.record.ttlMs, editedAt)
+  localClaim.record = { ...localClaim.record, ttlMs: lastsMs, heldSince: timeAt(context) }
+  let isWritten = false
   try {
     const edited = await context.api.editComment(localClaim.comment, claimCommentText(localClaim.record), deadline)
-    if (edited === undefined) return endMissing(context, localClaim, read.thread)
+    if (edited === undefined) {
+      if (replaced !== undefined) replaced.isConverted = false
+      return endMissing(context, localClaim, read.thread)
+    }
     Object.assign(localClaim, { updatedAt: edited.comment.updatedAt, editedAt })
+    isWritten = true
   } catch {
     // The claim is held all the same: the first heartbeat will write it.
   }
@@ -185,7 +192,7 @@ async function grant(
     evictedBefore(read.thread, fenceOfLocal(localClaim))?.author,
   )
   context.mirror.put(localClaim)
-  await endReplaced(context, localClaim, read, deadline)
+  await endReplaced(context, localClaim, read, isWritten, deadline)
   return heldBy(localClaim, ttlMs)
 }
 

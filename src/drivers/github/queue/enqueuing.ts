@@ -132,6 +132,8 @@ function track(
     staleMs: claim.staleMs,
     thereAt: environment.now(),
     firstSince: undefined,
+    isConverted: false,
+    replacedUntil: -Infinity,
     after: undefined,
     waiting: undefined,
     ...known,

@@ -4,19 +4,20 @@ import { claimCommentText } from '../protocol/claim-comment.ts'
 import type { Deadline } from '../api/deadline.ts'
 import { timeAt, type GithubContext } from './context.ts'
 import { endedBy, expire, leave, endMissing } from './leaving.ts'
-import { knownOf, type LocalClaim } from './local-claims.ts'
+import { knownOf, lastingMs, type LocalClaim } from './local-claims.ts'
 import { hasExpired, verdictOn } from '../protocol/verdict.ts'
 
 /** Renews a claim by an edit of its comment. Resolves to the status of the claim only if it has ended. */
 export async function heartbeat(
   context: GithubContext,
   localClaim: LocalClaim,
-  ttlMs: number,
+  askedMs: number,
   deadline: Deadline,
 ): Promise<ClaimStatus | undefined> {
   const gone = await statusAfterSilence(context, localClaim, deadline)
   if (gone !== undefined) return gone
   const editedAt = context.environment.now()
+  const ttlMs = lastingMs(localClaim, askedMs, editedAt)
   const before = { updatedAt: localClaim.updatedAt, ttlMs: localClaim.record.ttlMs }
   const record = { ...localClaim.record, ttlMs, heartbeatAt: timeAt(context), renewals: localClaim.record.renewals + 1 }
   const edited = await context.api.editComment(localClaim.comment, claimCommentText(record), deadline)

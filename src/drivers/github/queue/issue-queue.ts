@@ -12,7 +12,7 @@ import { settleDuplicates, enqueue, find, isHopeless } from './enqueuing.ts'
 import { heartbeat } from './heartbeat.ts'
 import { complete, endedBy, expire, leave, unknownClaim, endMissing } from './leaving.ts'
 import type { ReplacedClaim } from '../protocol/claim-comment.ts'
-import { fenceOfLocal, knownOf, type LocalClaim } from './local-claims.ts'
+import { fenceOfLocal, knownOf, lastingMs, type LocalClaim } from './local-claims.ts'
 import { heldBy, leftMs, mustShow, resolveStatus } from './claim-status.ts'
 import { takeOver } from './takeover.ts'
 import { fenceAt } from '../protocol/thread.ts'
@@ -112,19 +112,22 @@ async function renewOn(
   if (ended !== undefined) return ended
   const { fenceFloor = 0, ttlMs } = request
   if (fenceFloor > fenceOfLocal(localClaim)) return unsupported('a fence above the id of its comment')
+  if (localClaim.isConverted) return unknownClaim
   const now = environment.now()
   const everyMs = localClaim.held
     ? rateBudget.editEveryMs(now, ttlMs, localClaims.size)
     : rateBudget.waiterEditEveryMs(now, ttlMs, localClaims.size)
-  const isDue = ttlMs !== localClaim.record.ttlMs || now - localClaim.editedAt >= everyMs
+  const isDue = lastingMs(localClaim, ttlMs, now) !== localClaim.record.ttlMs || now - localClaim.editedAt >= everyMs
   const gone = isDue ? await heartbeat(context, localClaim, ttlMs, deadline) : undefined
   if (gone !== undefined) return gone
   if (!localClaim.held)
     return isDue ? resolveStatus(context, localClaim, true, deadline) : resolveOrRest(context, localClaim, deadline)
   // The heartbeat is stretched: answer what is left of the lease.
-  if (!isDue) return heldBy(localClaim, leftMs(context, localClaim))
+  if (!isDue) return heldBy(localClaim, Math.min(ttlMs, leftMs(context, localClaim)))
   const turnedOut = await takenOver(context, localClaim, deadline)
   if (turnedOut !== undefined) return turnedOut
+  // It was granted a conversion meanwhile.
+  if (localClaim.isConverted) return unknownClaim
   context.mirror.put(localClaim)
   return heldBy(localClaim, ttlMs)
 }

@@ -50,13 +50,37 @@ export async function expire(
 }
 
 /**
- * Ends the claim that a conversion replaces, once that is granted. If the edit fails, the conversion's own comment says the same, and the
- * replaced claim is not renewed.
+ * Before a conversion is granted: notes until when the lease that it replaces may be trusted, and has that be renewed no more. Resolves
+ * to the replaced claim, if this process renews it.
+ */
+export function convertReplaced(
+  { localClaims, environment }: GithubContext,
+  localClaim: LocalClaim,
+  { thread }: IssueReading,
+): LocalClaim | undefined {
+  const { replaces } = localClaim.record
+  if (replaces === undefined) return undefined
+  const known = localClaims.find(replaces.claim)
+  if (known !== undefined) {
+    known.isConverted = true
+    localClaim.replacedUntil = Math.max(known.editedAt + known.record.ttlMs, known.replacedUntil)
+    return known
+  }
+  // Another process renews it, maybe since this reading.
+  const shown = thread.claims.find(({ record }) => record?.id === replaces.claim)
+  localClaim.replacedUntil = environment.now() + (shown?.ttlMs ?? 0)
+  return undefined
+}
+
+/**
+ * Ends the claim that a conversion replaces, once that is granted. If the grant is not written yet, the replaced claim stays in the way
+ * of others: its owner may trust it until it hears of the grant. The conversion's next edit ends it.
  */
 export async function endReplaced(
   context: GithubContext,
   { record: { replaces } }: LocalClaim,
   read: IssueReading,
+  isWritten: boolean,
   deadline: Deadline,
 ): Promise<void> {
   if (replaces === undefined) return
@@ -65,7 +89,7 @@ export async function endReplaced(
   const shown = read.thread.claims.find(({ record }) => record?.id === replaces.claim)
   const old = known ?? (shown?.record === undefined ? undefined : { comment: shown.comment, record: shown.record })
   localClaims.end(replaces.claim, unknownClaim)
-  if (old !== undefined) await complete(context, old, 'converted', deadline).catch(() => {})
+  if (old !== undefined && isWritten) await complete(context, old, 'converted', deadline).catch(() => {})
 }
 
 /** Ends a claim whose comment was deleted, or whose author may no longer write. */

@@ -22,6 +22,10 @@ export interface LocalClaim {
   /** Since when readings have shown no claim before it; undefined while there is one. */
   firstSince: number | undefined
   held: boolean
+  /** The conversion of it is being granted, or has been: nothing that is answered from here on may extend the trust in it. */
+  isConverted: boolean
+  /** By our clock: until when the owner of a conversion may trust the lease that it replaced. It lasts at least as long. */
+  replacedUntil: number
   after: Succession | undefined
   /** The last status while waiting, and when it was read. */
   waiting: { readonly ahead: number; readonly againMs: number; readonly at: number } | undefined
@@ -35,6 +39,11 @@ export function knownOf({ comment, place, updatedAt, held, evict }: LocalClaim):
 /** The fence of a claim that holds or has held. */
 export function fenceOfLocal({ place, comment }: LocalClaim): number {
   return place === 'none' ? comment : place
+}
+
+/** For how long to renew: a conversion for no less than its owner, who may not have heard of the grant, trusts the replaced lease. */
+export function lastingMs({ replacedUntil }: LocalClaim, ttlMs: number, now: number): number {
+  return Math.max(ttlMs, Math.ceil(replacedUntil - now))
 }
 
 /** How many ended claims are remembered: a late copy of a request must not restart one. */

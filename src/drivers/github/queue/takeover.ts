@@ -5,7 +5,7 @@ import { isInDoubt } from '../api/faults.ts'
 import type { LocalClaim } from './local-claims.ts'
 import { takeoverText, type TakeoverCause } from '../protocol/takeover-comment.ts'
 import { conflicts, standsFrom } from '../protocol/precedence.ts'
-import type { ThreadClaim } from '../protocol/thread.ts'
+import { isDisplaceable, type ThreadClaim } from '../protocol/thread.ts'
 import { isSilent, type IssueReading } from '../protocol/verdict.ts'
 
 /** The issue and key of a takeover, and the worker that writes it. */
@@ -16,7 +16,7 @@ export interface TakeoverAuthor {
 }
 
 /**
- * Ends claims for good; the first of them is the holder. A takeover is idempotent: if its reply is lost, the next reading
+ * Ends claims for good; the first of them is the holder. Of a forced takeover the waiters only lose their places. A takeover is idempotent: if its reply is lost, the next reading
  * shows whether it arrived.
  */
 export async function takeOver(
@@ -27,16 +27,26 @@ export async function takeOver(
   reason: string,
   deadline: Deadline,
 ): Promise<void> {
-  const ends = claims.map((claim, place) => {
-    return { comment: claim.comment, worker: claim.worker, held: place === 0 || claim.record?.heldSince !== undefined }
+  const named = claims.map((claim, place) => {
+    const held = place === 0 || claim.record?.heldSince !== undefined
+    return {
+      comment: claim.comment,
+      worker: claim.worker,
+      held,
+      moves: cause === 'forced' && !held && isDisplaceable(claim),
+    }
   })
-  const body = takeoverText({ key, by: worker, cause, reason, at: timeAt(context), ends })
+  const ends = named.filter(({ moves }) => !moves)
+  const displaces = named.filter(({ moves }) => moves).map(({ comment }) => comment)
+  const body = takeoverText({ key, by: worker, cause, reason, at: timeAt(context), ends, displaces })
   try {
     const { id, author, createdAt } = await context.api.createComment(issue, body, deadline)
     context.trustedAuthors.own(author)
-    for (const { comment, held } of ends) {
-      context.reader.wrote({ how: 'taken over', cause, reason, held, comment: id, at: createdAt }, comment)
-    }
+    const by = { how: 'taken over', cause, reason, comment: id, at: createdAt } as const
+    context.reader.wrote({
+      ends: new Map(ends.map(({ comment, held }) => [comment, { ...by, held }])),
+      displaced: new Map(displaces.map((comment) => [comment, { ...by, held: true }])),
+    })
   } catch (error) {
     if (!isInDoubt(error)) throw error
     await deadline.pause(context.settleMs)

@@ -3,7 +3,7 @@ import { claimIn, ttlMaxMs } from '../protocol/claim-comment.ts'
 import { isText, type Comment } from '../protocol/comment-text.ts'
 import type { Deadline } from '../api/deadline.ts'
 import type { GithubApi } from '../api/github-api.ts'
-import { readThread, type ClaimEnd, type Thread } from '../protocol/thread.ts'
+import { readThread, type Takeovers, type TakenOver, type Thread } from '../protocol/thread.ts'
 import type { IssueReading } from '../protocol/verdict.ts'
 import type { TrustedAuthors } from '../api/trusted-authors.ts'
 
@@ -21,8 +21,9 @@ export class ThreadReader {
   readonly #brokenTtlMs: number
   /** By our clock: when each takeover comment was first known to exist. */
   readonly #seenAt = new Map<number, number>()
-  /** Ends that this process wrote itself, by the comments of the claims they end. */
-  readonly #ends = new Map<number, ClaimEnd>()
+  /** What takeovers of this process say, by the comments of the claims they name. */
+  readonly #ends = new Map<number, TakenOver>()
+  readonly #displaced = new Map<number, TakenOver>()
 
   constructor(api: GithubApi, trustedAuthors: TrustedAuthors, environment: Environment, brokenTtlMs: number) {
     this.#api = api
@@ -58,14 +59,19 @@ export class ThreadReader {
   }
 
   threadOf(comments: readonly Comment[], key: string): Thread {
-    return readThread(comments, key, this.#brokenTtlMs, this.#ends)
+    return readThread(comments, key, this.#brokenTtlMs, { ends: this.#ends, displaced: this.#displaced })
   }
 
   /** Notes a takeover comment that we created: it exists, even if readings do not show it yet. */
-  wrote(end: Extract<ClaimEnd, { how: 'taken over' }>, claim: number): void {
-    this.#saw(end.comment, this.#environment.now())
-    this.#ends.set(claim, end)
-    dropOldest(this.#ends)
+  wrote({ ends, displaced }: Takeovers): void {
+    const now = this.#environment.now()
+    for (const [known, told] of [[this.#ends, ends] as const, [this.#displaced, displaced] as const]) {
+      for (const [claim, takeover] of told) {
+        this.#saw(takeover.comment, now)
+        known.set(claim, takeover)
+        dropOldest(known)
+      }
+    }
   }
 
   #saw(takeover: number, at: number): void {

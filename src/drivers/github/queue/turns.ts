@@ -35,7 +35,7 @@ export async function takeTurn(context: GithubContext, localClaim: LocalClaim, d
 
 /** The comment of the takeover that took its place, if one did: places up to there are gone. */
 function takeoverOf({ displaced }: ThreadClaim): number {
-  return displaced?.how === 'taken over' ? displaced.comment : 0
+  return displaced?.comment ?? 0
 }
 
 /** Takes the place that a reading shows, if the claim has not given it up. False: it shows none, or the same. */
