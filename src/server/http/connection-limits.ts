@@ -144,7 +144,7 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
 
 /** Node closes the response whose turn it is. Those behind it, which have no socket yet, would stay for ever with what they hold. */
 function endAll({ responses }: CallingConnection): void {
-  for (const response of [...responses]) {
+  for (const response of responses.slice()) {
     response.destroy()
     response.emit('close')
   }
