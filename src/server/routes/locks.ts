@@ -211,7 +211,7 @@ function lookRoute({ store }: LockRouteParts): Route {
       const place = placeIn(call)
       checkListing(place.key, call.principal)
       await call.turn()
-      const answer = json(seenLockOf(place, await store.list({ key: place.key, claims: claimsShownMax })))
+      const answer = json(seenLockOf(place, await store.listFor(call, { key: place.key, claims: claimsShownMax })))
       call.charge(Math.floor((answer.body as string).length / bytesPerRequest))
       return answer
     },

@@ -56,7 +56,6 @@ export class AuthorizedStore implements StoreAccess {
     return this.#store.list(query)
   }
 
-  /** A page for a caller, who has a few of them read at once. */
   listFor(caller: Caller, query: ListQuery): Promise<KeyPage> {
     return this.#inTurn(caller, { work: 'pages', size: 1 }, () => this.#store.list(query))
   }
