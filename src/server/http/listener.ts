@@ -13,7 +13,7 @@ import { FairTurns, unitsPerTurn } from './fair-turns.ts'
 import { HeldBytes } from './held-bytes.ts'
 import { carryOut, authorize, type AccessPolicy, type AuthorizedCall, type SeenCall } from './dispatch.ts'
 import { OpenCalls } from './open-calls.ts'
-import { RunningCall } from './running-call.ts'
+import { callerGone, RunningCall } from './running-call.ts'
 import { replaceCertificates, secureServer, type TlsOptions } from './tls.ts'
 import { writeAnswer } from './write-answer.ts'
 import type { AuditLog } from '../audit/audit-log.ts'
@@ -294,8 +294,9 @@ export class HttpListener {
     await this.#turn(call, bodyBytes)
   }
 
-  async #turn({ owner, response }: RunningCall, units: number): Promise<void> {
+  async #turn({ owner, response, over }: RunningCall, units: number): Promise<void> {
     await this.#turns.enter(owner, units)
+    over.throwIfRefused()
     if (response.destroyed) throw invalid('The caller has gone.', 400, 'body')
   }
 
@@ -328,7 +329,8 @@ export class HttpListener {
   }
 
   #failed(error: unknown, seen: SeenCall, { url = '' }: IncomingMessage): Answer {
-    const refusal = httpErrorOf(error)
+    // No fault of the server, and nobody hears of it.
+    const refusal = error === callerGone ? invalid('The caller has gone.', 400, 'body') : httpErrorOf(error)
     if (refusal === undefined) {
       const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
       this.#logger?.warn(`${seen.route} failed: ${redactedText(text)}`)

@@ -73,5 +73,5 @@ export class RunningCall {
   }
 }
 
-/** Made once: an error for every call, with its stack, costs more than the rest of its end. */
-const callerGone = new LeaseholdError('ABORTED', 'The caller has gone.')
+/** Made once: an error for every call, with its stack, costs more than the rest of its end. @internal */
+export const callerGone = new LeaseholdError('ABORTED', 'The caller has gone.')
