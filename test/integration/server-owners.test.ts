@@ -54,8 +54,8 @@ test('a tenant that forges the owner of a holder makes no cycle that operators s
   const operator = { name: 'operator', token: tokenOf('operator'), namespaces: '*', rights: ['read'] } as const
   const { url } = await startServer({ tokens: [...tokens, operator], routes: dashboard({ history: false }) })
   const [one, two] = await Promise.all([locksOf(url, 'one'), locksOf(url, 'two')])
-  await using _held = await two.acquire('b', { owner: 'holder' })
-  await using _own = await one.acquire('a', { owner: 'waiter' })
+  await using held = await two.acquire('b', { owner: 'holder' })
+  await using own = await one.acquire('a', { owner: 'waiter' })
   const waiting = outcomeOf(one, 'b', 'waiter', '4s')
   const { value } = await get(`${url}/v1/keys?key=shared/named:b`, tokenOf('forger'))
   const [holder] = (value as Listed).keys[0].claims
@@ -71,6 +71,7 @@ test('a tenant that forges the owner of a holder makes no cycle that operators s
     expect((seen as CyclesDocument).waits.filter(({ because }) => because === 'holds')).toHaveLength(3)
   }
   expect(await waiting).toBe('TIMEOUT')
+  expect([held.signal.aborted, own.signal.aborted]).toEqual([false, false])
 }, 20_000)
 
 test('a deadlock between clients of two tokens is found', async () => {
