@@ -39,7 +39,7 @@ class Lock:
             try: self.keep(self.call("POST", "/renew", timeout=self.ttl / 3, ttl=f"{self.ttl}s"))
             except OSError: pass  # Tried again until the lease is over.
             except Problem as problem:
-                if problem.code == "NOT_HELD": self.until = 0
+                if problem.code in ("NOT_HELD", "LOST"): self.until = 0
 
     @property
     def held(self): return time.monotonic() < self.until

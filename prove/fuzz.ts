@@ -76,6 +76,12 @@ interface Way {
   readonly rssMb: () => number
 }
 
+const sayEveryMs = 30_000
+
+function minutesText(seconds: number): string {
+  return seconds < 90 ? `${Math.round(seconds)} s` : `${Math.round(seconds / 60)} min`
+}
+
 async function play(count: number, firstSeed: number, way: Way): Promise<void> {
   const startedAt = performance.now()
   const half = Math.ceil(count / 2)
@@ -85,13 +91,17 @@ async function play(count: number, firstSeed: number, way: Way): Promise<void> {
   const forCalls = new FuzzedInputs(firstSeed + 1_000_000, tokenOf('hostile'))
   let rawMade = 0
   let callsMade = 0
+  const madeBefore = made
+  let saidAt = startedAt
   const counted = (): void => {
     made += 1
-    if (made % 50_000 !== 0) return
-    const seconds = Math.round((performance.now() - startedAt) / 1000)
-    console.log(
-      `${made} inputs after ${seconds} s, ${Math.round(way.rssMb())} MB, ${faults.length} faults, ${hangs} hangs`,
-    )
+    const now = performance.now()
+    if (now - saidAt < sayEveryMs) return
+    saidAt = now
+    const perSecond = ((made - madeBefore) * 1000) / (now - startedAt)
+    const left = minutesText((count - (made - madeBefore)) / perSecond)
+    const state = `${Math.round(way.rssMb())} MB, ${faults.length} faults, ${hangs} hangs`
+    console.log(`${made} inputs, ${Math.round(perSecond)} a second, ${left} left for these ${count}; ${state}`)
   }
   const playBytes = async (): Promise<void> => {
     while (rawMade < half && way.isRunning()) {

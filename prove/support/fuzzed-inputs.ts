@@ -67,6 +67,7 @@ const lockPaths: readonly string[] = [
 const lockQueries: readonly string[] = [
   '',
   '?ttl=1s',
+  '?ttl=1ms',
   '?wait=20ms',
   '?ttl=30',
   '?mode=shared&limit=2',

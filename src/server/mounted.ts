@@ -340,14 +340,11 @@ class Mounted {
       response.end(body)
       return
     }
-    const stream = new EventStream(response, {
-      holding: undefined,
-      unread: () => {},
-      ended: () => {
-        clearTimeout(timer)
-        this.#streams.delete(end)
-      },
-    })
+    const ended = (): void => {
+      clearTimeout(timer)
+      this.#streams.delete(end)
+    }
+    const stream = new EventStream({ response, holding: undefined }, { unread: () => {}, ended })
     const end = (): void => stream.end()
     const timer = setTimeout(end, streamMs).unref()
     this.#streams.add(end)

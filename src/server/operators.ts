@@ -15,7 +15,7 @@ import {
   type LockPageDocument,
   type PrincipalDocument,
 } from '../dashboard/documents.ts'
-import { events, json, type Call, type Route, type RouteSchema } from './contract/call.ts'
+import { events, json, type Call, type Caller, type Route, type RouteSchema } from './contract/call.ts'
 import {
   type EvictionContext,
   Audit,
@@ -114,7 +114,7 @@ export function dashboard(options: DashboardOptions = {}): (store: StoreAccess) 
     return [
       accessRoute,
       principalRoute(store),
-      locksRoute(new LockPages(store, environment)),
+      locksRoute(store, new LockPages(environment)),
       overviewRoute(new Overview(snapshots, environment, freshMs)),
       lockRoute(store, history, environment),
       seriesRoute(series, environment),
@@ -184,10 +184,10 @@ function principalRoute(store: StoreAccess): Route {
   return { ...route, right: 'token' }
 }
 
-function locksRoute(pages: LockPages): Route {
+function locksRoute(store: StoreAccess, pages: LockPages): Route {
   const summary = 'Locks with their holders and queues, page by page, for people.'
   return readRoute('/v1/locks', summary, { query: locksQuery, answer: operatorsLockPage }, async (call) =>
-    json(await pages.read(call.principal, lockQuery(call.query, call.principal), call)),
+    json(await pages.read(listerOf(store, call), lockQuery(call.query, call.principal), call)),
   )
 }
 
@@ -206,7 +206,7 @@ function lockRoute(store: StoreAccess, history: LockHistory, environment: Enviro
     const { key } = readQuery(lockKeyQuery, query)
     checkListing(key, principal)
     await call.turn()
-    const { keys, now } = await store.list({ key })
+    const { keys, now } = await store.listFor(call, { key })
     call.charge(requestsWorth(keys))
     const lock = lockDocument(keys[0] ?? { key, claims: [] }, now, environment.wall())
     return json({ lock, history: history.of(lock.namespace, key) } satisfies LockPageDocument)
@@ -227,7 +227,7 @@ function cyclesRoute(store: StoreAccess, environment: Environment): Route {
   return readRoute('/v1/cycles', summary, { query: namespaceQuery, answer: cyclesDocument }, async (call) => {
     const { principal, query } = call
     const namespace = namespaceParameter(query, principal)
-    return json(await readCycles(store, environment, { principal, pace: call, namespace }))
+    return json(await readCycles(listerOf(store, call), environment, { principal, pace: call, namespace }))
   })
 }
 
@@ -264,6 +264,11 @@ function evictionsRoute(context: EvictionContext): Route {
     schema: { body: evictionBody, answer: auditEntry },
     handle: async (call) => json(await evictAndAudit(context, call, readEviction(call.body))),
   }
+}
+
+/** The store as a caller reads it, in its turn. */
+function listerOf(store: StoreAccess, caller: Caller): Pick<LockDriver, 'list'> {
+  return { list: (query) => store.listFor(caller, query) }
 }
 
 /** A route that only reads. */

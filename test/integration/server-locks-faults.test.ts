@@ -2,13 +2,14 @@
 import { once } from 'node:events'
 import { connect as connectSocket } from 'node:net'
 import { Ajv2020 } from 'ajv/dist/2020.js'
+import { setTimeout as pause } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import type { LockDriver, Request } from '../../src/core/contract/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { LeaseholdError } from '../../src/index.ts'
 import type { TokenOptions } from '../../src/server/index.ts'
 import { around } from '../support/around.ts'
-import type { Called } from '../support/called.ts'
+import { get, type Called } from '../support/called.ts'
 import { deferred } from '../support/deferred.ts'
 import { eventually } from '../support/eventually.ts'
 import { leaseIn, LockCalls } from '../support/lock-calls.ts'
@@ -288,6 +289,28 @@ describe('a store that fails', () => {
     fail(false)
     expect((await waiting).fence).toBeGreaterThan(holder.fence)
   })
+})
+
+test('a lease that is over before its answer is lost, and no fault of the server: its caller chose how long it lasts', async () => {
+  const store = memory()
+  const slow = around(store, {
+    send: async (requests) => {
+      const statuses = await store.send(requests)
+      if (requests.some(({ op }) => op !== 'release')) await pause(40)
+      return statuses
+    },
+  })
+  const { url } = await startServer({ driver: slow })
+  const calls = new LockCalls(url)
+  expectProblem(
+    await calls.put('orders/42', { query: 'ttl=1ms' }),
+    409,
+    'LOST',
+    /lasts 1 ms, and the store took \d+ ms/,
+  )
+  const { id: held } = leaseIn(await calls.put('orders/43', { query: 'ttl=30s' }))
+  expectProblem(await calls.renew('orders/43', { id: held, query: 'ttl=20ms' }), 409, 'LOST', /lasts 20 ms/)
+  expect((await get(`${url}/metrics`)).text).not.toMatch(/status="5/)
 })
 
 test('a store without a queue is not waited for', async () => {

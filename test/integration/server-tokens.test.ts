@@ -1,9 +1,13 @@
+import { once } from 'node:events'
+import { request, type IncomingMessage } from 'node:http'
 import { describe, expect, test } from 'vitest'
 import type { Request } from '../../src/core/contract/driver.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
+import { memory } from '../../src/drivers/memory/driver.ts'
 import type { TokenOptions } from '../../src/server/index.ts'
 import { get, postRequests } from '../support/called.ts'
 import { claimOf } from '../support/claims.ts'
+import { eventually } from '../support/eventually.ts'
 import { startServer } from '../support/started-server.ts'
 import { tokenOf } from '../support/tokens.ts'
 
@@ -11,6 +15,12 @@ const key = 'billing/named:invoice'
 const claiming = (of = key): Request => ({ op: 'claim', claim: claimOf(of) })
 const session = { 'leasehold-session': 'a'.repeat(22) }
 const billing: TokenOptions = { name: 'ci', token: tokenOf('ci'), namespaces: ['billing'], rights: ['lock', 'read'] }
+
+/** The call that asks is one of them. */
+async function callsUnderWay(url: string): Promise<number> {
+  const { text } = await get(`${url}/metrics`, tokenOf('other'))
+  return Number(/calls_under_way (\d+)/.exec(text)?.[1])
+}
 
 /** A wall clock that a test sets, over real timers. */
 function settableWall() {
@@ -138,6 +148,44 @@ test('an administrator may do what every other right allows', async () => {
 })
 
 describe('a token that is revoked', () => {
+  test('has nothing carried out whose body was on its way', async () => {
+    const driver = memory()
+    const server = await startServer({ tokens: [billing, other], driver })
+    const claim = claimOf('billing/named:late', { wait: false })
+    const body = JSON.stringify({ requests: [{ op: 'claim', claim }] })
+    const call = request(`${server.url}/v1/requests`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${tokenOf('ci')}`,
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(body),
+      },
+    })
+    const answered = once(call, 'response') as Promise<[IncomingMessage]>
+    call.write(body.slice(0, 10))
+    await eventually(async () => (await callsUnderWay(server.url)) === 2, 'the call')
+    server.replaceTokens([other])
+    call.end(body.slice(10))
+    const [answer] = await answered
+    expect(answer.statusCode).toBe(401)
+    expect((await driver.list({ key: claim.key })).keys).toEqual([])
+  })
+
+  test('has nothing carried out that waits for the clock', async () => {
+    const driver = memory()
+    const server = await startServer({ tokens: [billing, other], driver })
+    const claim = claimOf('billing/named:lifted', { wait: false, ttlMs: 60_000 })
+    await postRequests(server.url, [{ op: 'claim', claim }], tokenOf('ci'))
+    const fenceFloor = (Date.now() + 1500) * 1000
+    const renewal: Request = { op: 'renew', key: claim.key, id: claim.id, ttlMs: 60_000, fenceFloor }
+    const lifting = postRequests(server.url, [renewal], tokenOf('ci'))
+    await eventually(async () => (await callsUnderWay(server.url)) === 2, 'the call')
+    server.replaceTokens([other])
+    expect(await lifting).toMatchObject({ status: 401 })
+    const { keys } = await driver.list({ key: claim.key })
+    expect(keys[0]?.claims[0]?.fence).toBeLessThan(fenceFloor)
+  })
+
   const other: TokenOptions = {
     name: 'other',
     token: tokenOf('other'),

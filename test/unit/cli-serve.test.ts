@@ -5,6 +5,7 @@ import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { runCommandLine } from '../../src/cli/command-line.ts'
 import { messagesTo } from '../../src/cli/output/messages.ts'
+import { readJwtFile } from '../../src/cli/stores/jwt-file.ts'
 import { readTokensFile } from '../../src/cli/stores/tokens-file.ts'
 import { connect } from '../../src/index.ts'
 import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
@@ -54,6 +55,31 @@ test.skipIf(process.getuid?.() !== 0)('the tokens of another user are not read',
   writeFileSync(file, '[]', { mode: 0o600 })
   chownSync(file, 65_534, 65_534)
   expect(() => readTokensFile(file)).toThrow(/belongs to another user/)
+})
+
+const isRoot = process.getuid?.() === 0
+
+test.skipIf(!isRoot)('authorities of clients that another user made, or may change, are not used', async () => {
+  const folder = folderForTest('authorities')
+  const { certificateFile, keyFile, caFile } = makePrivateCa(folder)
+  const { leasehold, shown } = cliBench()
+  const tls = ['--tls-cert', certificateFile, '--tls-key', keyFile, '--tls-client-ca', caFile]
+  const args = ['serve', '--store', 'memory:', '--port', '0', ...tls]
+  chownSync(caFile, 65_534, 65_534)
+  expect(await leasehold(...args)).toBe(64)
+  expect(shown.errors).toContain(`${caFile} with the authorities belongs to another user`)
+  chownSync(caFile, 0, 0)
+  chmodSync(caFile, 0o666)
+  expect(await leasehold(...args)).toBe(64)
+  expect(shown.errors).toContain(`Others can change the authorities in ${caFile}. Run: chmod go-w`)
+})
+
+test.skipIf(process.platform === 'win32')('a pipe in the place of a file is not waited for', () => {
+  const folder = folderForTest('pipes')
+  const pipe = path.join(folder, 'pipe')
+  execFileSync('mkfifo', ['-m', '600', pipe])
+  expect(() => readJwtFile(pipe)).toThrow(`${pipe} is not a file with the JWT settings`)
+  expect(() => readTokensFile(pipe)).toThrow(`${pipe} is not a file with the tokens`)
 })
 
 // Kubernetes mounts a secret for a group (fsGroup), systemd a credential with an entry for its user, which shows as the group's.

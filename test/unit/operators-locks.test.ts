@@ -18,10 +18,10 @@ import { principalFor } from './support/principals.ts'
 function bench() {
   const time = fakeTime()
   const driver = memory({ clock: time.clock })
-  const pages = new LockPages(driver, time.environment)
+  const pages = new LockPages(time.environment)
   const read = (query: Record<string, string>, namespaces: readonly string[] | '*' = '*') => {
     const principal = principalFor(namespaces)
-    return pages.read(principal, lockQuery(new URLSearchParams(query), principal), ownPace)
+    return pages.read(driver, lockQuery(new URLSearchParams(query), principal), { ...ownPace, principal })
   }
   /** The names on all pages, page by page. */
   const readAll = async (query: Record<string, string>, namespaces: readonly string[] | '*' = '*') => {
@@ -157,7 +157,7 @@ describe('an eviction', () => {
   function accessTo(driver: Pick<LockDriver, 'supports' | 'list' | 'send'>): EvictionContext['store'] {
     return {
       supports: driver.supports,
-      list: (query) => driver.list(query),
+      listFor: (_, query) => driver.list(query),
       sendFor: (_, requests) => driver.send(requests),
     }
   }

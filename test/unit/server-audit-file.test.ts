@@ -1,4 +1,17 @@
-import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, renameSync, rmSync } from 'node:fs'
+import {
+  chownSync,
+  closeSync,
+  constants,
+  lchownSync,
+  mkdtempSync,
+  openSync,
+  readFileSync,
+  readSync,
+  renameSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { execFileSync } from 'node:child_process'
 import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
@@ -123,4 +136,37 @@ test('a file that was moved keeps what was written before, and the new one has w
   await lines.close(1000)
   expect(readFileSync(file, 'utf8')).toBe('two\n')
   expect(readFileSync(`${file}.1`, 'utf8')).toBe('one\n')
+})
+
+test.skipIf(process.getuid?.() !== 0)('a file, pipe or link that another user made is not written to', async () => {
+  const folder = folderForTest('planted')
+  const [file, pipe, link, own] = ['file', 'pipe', 'link', 'own'].map((name) => path.join(folder, name)) as [
+    string,
+    string,
+    string,
+    string,
+  ]
+  writeFileSync(file, '', { mode: 0o666 })
+  execFileSync('mkfifo', [pipe])
+  writeFileSync(own, 'precious')
+  symlinkSync(own, link)
+  const reading = openSync(pipe, constants.O_RDONLY | constants.O_NONBLOCK)
+  onTestFinished(() => closeSync(reading))
+  for (const name of [file, pipe, link]) {
+    lchownSync(name, 65_534, 65_534)
+    await expect(LineFile.open(name, parts().all)).rejects.toThrow('was made by another user')
+  }
+  // After the file was moved, somebody else was quicker.
+  const moved = path.join(folder, 'audit')
+  const { all } = parts()
+  const lines = await LineFile.open(moved, all)
+  lines.write('one')
+  renameSync(moved, `${moved}.1`)
+  writeFileSync(moved, '', { mode: 0o666 })
+  chownSync(moved, 65_534, 65_534)
+  await expect(lines.reopen()).rejects.toThrow('was made by another user')
+  lines.write('two')
+  await lines.close(1000)
+  expect([readFileSync(`${moved}.1`, 'utf8'), readFileSync(moved, 'utf8')]).toEqual(['one\ntwo\n', ''])
+  expect(readFileSync(own, 'utf8')).toBe('precious')
 })

@@ -18,7 +18,7 @@ import { Interruption, type EndingSignal } from '../interruption.ts'
 import { chooseStore, describeStore, storeUrlHelp } from '../stores/store.ts'
 import { quoted } from '../output/terminal-text.ts'
 import { readJwtFile } from '../stores/jwt-file.ts'
-import { readSecretFile } from '../stores/secret-file.ts'
+import { readSecretFile, readTrustedFile } from '../stores/secret-file.ts'
 import { readTokensFile } from '../stores/tokens-file.ts'
 
 const help = `Usage: leasehold serve [options]
@@ -269,7 +269,7 @@ function tlsOf(given: ParsedArguments): (() => TlsOptions) | undefined {
   return () => ({
     cert: readCertificate(cert),
     key: readSecretFile(key, 'the private key'),
-    ...(clientCa !== undefined && { clientCa: readCertificate(clientCa), clients }),
+    ...(clientCa !== undefined && { clientCa: readTrustedFile(clientCa, 'the authorities'), clients }),
   })
 }
 

@@ -1,5 +1,6 @@
 import { close, constants, fstatSync, open, openSync, write } from 'node:fs'
 import type { Logger } from '../../api/client/logger.ts'
+import { isMadeByStranger } from '../../core/machine/foreign-files.ts'
 import { LeaseholdError, messageOf } from '../../core/errors.ts'
 
 /** What the file has taken and lost, for the metrics. @internal */
@@ -226,10 +227,21 @@ function opened(path: string): Promise<number> {
   if (path === '-') return Promise.resolve(standardOutput())
   return new Promise((resolve, reject) => {
     open(path, appending, 0o600, (error, descriptor) => {
-      if (error === null) resolve(descriptor)
+      if (error === null && isOfStranger(path, descriptor)) {
+        close(descriptor, () => {})
+        const message = `${path} was made by another user, who could read and change the audit. Delete it, or choose another file.`
+        reject(new LeaseholdError('INVALID', message))
+      } else if (error === null) resolve(descriptor)
       else reject(new LeaseholdError('INVALID', `The audit cannot be written: ${messageOf(error)}`, { cause: error }))
     })
   })
+}
+
+/** Whether another user made the file, the pipe or the link of that name. A terminal may be another user's, as after `su`. */
+function isOfStranger(path: string, descriptor: number): boolean {
+  if (isMadeByStranger(path)) return true
+  const stats = fstatSync(descriptor)
+  return stats.isFile() && ![process.geteuid?.() ?? stats.uid, 0].includes(stats.uid)
 }
 
 /** Standard output; if it is a pipe, opened anew: to change the pipe itself would change it for every process that shares it. */

@@ -22,7 +22,7 @@ export function readableRunner(runner: Runner, key: string, principal: Principal
  * by another token must not pass for one of an owner that this token has, or that a third one has. Each token's clients are thus apart. `via`
  * is written by servers. @internal
  */
-export function runnerOfItsToken(runner: Runner, principal: Principal): Runner {
+export function runnerOfItsToken(runner: Runner, principal: Pick<Principal, 'name'>): Runner {
   const via = runner.metadata?.['via']
   if (typeof via !== 'string' || via === principal.name) return runner
   const named = JSON.stringify([via, runner.client])

@@ -12,15 +12,25 @@ export class TokenShares {
     const count = this.#counts.get(token) ?? 0
     if (count >= this.#most) return undefined
     this.#counts.set(token, count + 1)
-    let isOver = false
-    return {
-      [Symbol.dispose]: () => {
-        if (isOver) return
-        isOver = true
-        const left = (this.#counts.get(token) ?? 1) - 1
-        if (left > 0) this.#counts.set(token, left)
-        else this.#counts.delete(token)
-      },
-    }
+    return new Share(this.#counts, token)
+  }
+}
+
+class Share implements Disposable {
+  readonly #counts: Map<string, number>
+  readonly #token: string
+  #isOver = false
+
+  constructor(counts: Map<string, number>, token: string) {
+    this.#counts = counts
+    this.#token = token
+  }
+
+  [Symbol.dispose](): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    const left = (this.#counts.get(this.#token) ?? 1) - 1
+    if (left > 0) this.#counts.set(this.#token, left)
+    else this.#counts.delete(this.#token)
   }
 }

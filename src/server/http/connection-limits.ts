@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
 import type { Environment } from '../../core/time/environment.ts'
 import { Buckets, networkOf } from '../auth/rate-limits.ts'
 import type { ServerLimits } from '../contract/limits.ts'
@@ -27,8 +28,8 @@ interface Peer {
 
 /** A connection on which calls are made. */
 interface CallingConnection extends HoldingConnection {
-  /** Those that are not closed. */
-  readonly responses: Set<ServerResponse>
+  /** Those that are not closed: a few at most. */
+  readonly responses: ServerResponse[]
 }
 
 /** Bounds the connections of an address, and the calls under way on each connection. @internal */
@@ -42,7 +43,7 @@ export class ConnectionLimits {
   readonly #byNetwork = new Map<string, Map<string, Peer>>()
   /** Those of which `know` was told, as their calls have them. */
   readonly #known = new WeakSet<Socket>()
-  readonly #calls = new WeakMap<Socket, CallingConnection>()
+  readonly #calls = new WeakMap<Duplex, CallingConnection>()
 
   constructor({ limits, proxies, drops, environment }: ConnectionLimitsOptions) {
     this.#patience = new Buckets(() => environment.now())
@@ -67,7 +68,7 @@ export class ConnectionLimits {
     }
     const name = peerOf(socket)
     this.#byNetwork.set(network, peers.set(name, { socket, isKnown: false }))
-    socket.once('close', () => {
+    socket.on('close', () => {
       peers.delete(name)
       if (peers.size === 0) this.#byNetwork.delete(network)
     })
@@ -89,22 +90,31 @@ export class ConnectionLimits {
     if (socket.destroyed) return undefined
     let connection = this.#calls.get(socket)
     if (connection === undefined) {
-      const opened: CallingConnection = { calls: 0, bytes: 0, responses: new Set() }
+      const opened: CallingConnection = { calls: 0, bytes: 0, responses: [] }
       this.#calls.set(socket, (connection = opened))
-      socket.once('close', () => endAll(opened))
+      socket.on('close', () => endAll(opened))
     }
     if (connection.calls >= this.#limits.callsPerConnectionMax) {
       this.drop(socket, 'calls')
       return undefined
     }
-    const counted = connection
-    counted.calls += 1
-    counted.responses.add(response)
-    response.once('close', () => {
-      counted.calls -= 1
-      counted.responses.delete(response)
-    })
-    return counted
+    connection.calls += 1
+    connection.responses.push(response)
+    return connection
+  }
+
+  /** The response of a call is closed. Repeatable. */
+  end({ socket }: IncomingMessage, response: ServerResponse): void {
+    const connection = this.#calls.get(socket)
+    const index = connection?.responses.indexOf(response) ?? -1
+    if (connection === undefined || index < 0) return
+    connection.calls -= 1
+    connection.responses.splice(index, 1)
+  }
+
+  /** Whether a call that has come as a whole on the connection has no whole answer yet. */
+  hasWholeCall(socket: Duplex): boolean {
+    return this.#calls.get(socket)?.responses.some(({ req }) => req.complete) === true
   }
 
   /** Ends a connection at once, and notes why. */
@@ -134,7 +144,7 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
 
 /** Node closes the response whose turn it is. Those behind it, which have no socket yet, would stay for ever with what they hold. */
 function endAll({ responses }: CallingConnection): void {
-  for (const response of responses) {
+  for (const response of responses.slice()) {
     response.destroy()
     response.emit('close')
   }

@@ -97,7 +97,7 @@ function counted(find: () => FoundRoute, count: () => void): FoundRoute {
 /** How a call is carried out. */
 export interface CarryOutOptions {
   /** Its signal aborts when the answer is of no use any more. */
-  readonly over: Pick<CallEnd, 'signal'>
+  readonly over: Pick<CallEnd, 'signal' | 'throwIfRefused'>
   /** Learns how many bytes of the body have arrived. */
   readonly received: (bytes: number) => void
   /**
@@ -127,6 +127,8 @@ export async function carryOut(
   }
   const bytes = hasBody(route, request) ? await readBody(request, limits, arrived) : undefined
   await admit(bytes?.length ?? 0)
+  // The body may have been long on its way, or the call have waited for its turn.
+  over.throwIfRefused()
   const body = bytes && parsed(bytes, limits)
   const charge = (requests: number): void => rates.chargeToken(principal.name, requests)
   return route.handle({

@@ -7,31 +7,35 @@ const bufferedBytesMax = 262_144
 /** Proxies close what is silent for long. */
 const commentEveryMs = 15_000
 
-/** What a stream tells of itself. @internal */
-export interface EventStreamOptions {
+/** The call that a stream answers. @internal */
+export interface StreamedCall {
+  readonly response: ServerResponse
   /** Counts what waits to be read. */
   readonly holding: ByteHolding | undefined
+}
+
+/** What streams tell of themselves: one object for all of them. @internal */
+export interface EventStreamEvents {
   /** Called once, when the stream is over. */
-  readonly ended: () => void
+  readonly ended: (stream: EventStream) => void
   /** Called before `ended` if it is cut off because its caller does not read. */
-  readonly unread: () => void
+  readonly unread: (stream: EventStream) => void
 }
 
 /** Writes server-sent events to one caller, until either side ends it. */
 export class EventStream {
-  readonly #response: ServerResponse
+  readonly #call: StreamedCall
+  readonly #events: EventStreamEvents
   readonly #timer: NodeJS.Timeout
-  readonly #options: EventStreamOptions
   #source: Disposable | undefined
   #open = true
 
   /** The head of the response has been written. */
-  constructor(response: ServerResponse, options: EventStreamOptions) {
-    this.#response = response
-    this.#options = options
+  constructor(call: StreamedCall, events: EventStreamEvents) {
+    this.#call = call
+    this.#events = events
     this.#timer = setInterval(() => this.#write(':\n\n'), commentEveryMs).unref()
-    response.on('close', () => this.#letGo())
-    response.on('drain', () => options.holding?.set(0))
+    call.response.on('close', () => this.#letGo())
   }
 
   /** Called once. Throws what the source throws; the response is to be destroyed then. */
@@ -48,21 +52,23 @@ export class EventStream {
 
   end(): void {
     this.#letGo()
-    this.#response.end()
+    this.#call.response.end()
   }
 
   #write(text: string): void {
     if (!this.#open) return
-    this.#response.write(text)
-    const waiting = this.#response.writableLength
+    const { response, holding } = this.#call
+    response.write(text)
+    const waiting = response.writableLength
     // Below that there will be no `drain`.
-    if (waiting < this.#response.writableHighWaterMark) return
+    if (waiting < response.writableHighWaterMark) return
+    if (response.listenerCount('drain') === 0) response.on('drain', () => holding?.set(0))
     // May end this stream, or one that is further behind.
-    this.#options.holding?.set(waiting)
+    holding?.set(waiting)
     if (waiting <= bufferedBytesMax) return
-    this.#options.unread()
+    this.#events.unread(this)
     this.#letGo()
-    this.#response.destroy()
+    response.destroy()
   }
 
   #letGo(): void {
@@ -70,6 +76,6 @@ export class EventStream {
     this.#open = false
     clearInterval(this.#timer)
     this.#source?.[Symbol.dispose]()
-    this.#options.ended()
+    this.#events.ended(this)
   }
 }

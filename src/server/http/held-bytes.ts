@@ -23,9 +23,34 @@ export interface HoldingOptions {
   readonly drop: () => void
 }
 
-interface Held extends HoldingOptions {
-  bytes: number
-  isOver: boolean
+class Held implements ByteHolding {
+  readonly #book: HoldingBook
+  readonly owner: string
+  readonly connection: HoldingConnection
+  readonly drop: () => void
+  bytes = 0
+  isOver = false
+
+  constructor(book: HoldingBook, { owner, connection, drop }: HoldingOptions) {
+    this.#book = book
+    this.owner = owner
+    this.connection = connection
+    this.drop = drop
+  }
+
+  set(bytes: number): void {
+    this.#book.set(this, bytes)
+  }
+
+  [Symbol.dispose](): void {
+    this.#book.end(this)
+  }
+}
+
+/** Where holdings are counted. */
+interface HoldingBook {
+  set(held: Held, bytes: number): void
+  end(held: Held): void
 }
 
 interface Owner {
@@ -42,6 +67,10 @@ export class HeldBytes {
   readonly #bytesMax: number
   readonly #perConnectionMax: number
   readonly #owners = new Map<string, Owner>()
+  readonly #book: HoldingBook = {
+    set: (held, bytes) => this.#set(held, bytes),
+    end: (held) => this.#end(held),
+  }
   #bytes = 0
 
   constructor(limits: { readonly heldBytesMax: number; readonly heldBytesPerConnectionMax: number }) {
@@ -55,11 +84,7 @@ export class HeldBytes {
   }
 
   hold(options: HoldingOptions): ByteHolding {
-    const held: Held = { ...options, connection: options.connection, bytes: 0, isOver: false }
-    return {
-      set: (bytes) => this.#set(held, bytes),
-      [Symbol.dispose]: () => this.#end(held),
-    }
+    return new Held(this.#book, options)
   }
 
   #set(held: Held, bytes: number): void {

@@ -5,15 +5,15 @@ import type { Logger } from '../../api/client/logger.ts'
 import { redactedText } from '../../core/contract/redaction.ts'
 import { LeaseholdError, messageOf, plainMessageOf } from '../../core/errors.ts'
 import { isFeed, type Answer } from '../contract/call.ts'
-import { CallEnd } from './call-end.ts'
-import { ClientFaults } from './client-faults.ts'
+import { answerFault } from './client-faults.ts'
 import { ConnectionLimits } from './connection-limits.ts'
 import { DropLog } from './drop-log.ts'
-import { EventStream } from './event-stream.ts'
+import { EventStream, type EventStreamEvents } from './event-stream.ts'
 import { FairTurns, unitsPerTurn } from './fair-turns.ts'
-import { HeldBytes, type ByteHolding, type HoldingConnection } from './held-bytes.ts'
+import { HeldBytes } from './held-bytes.ts'
 import { carryOut, authorize, type AccessPolicy, type AuthorizedCall, type SeenCall } from './dispatch.ts'
 import { OpenCalls } from './open-calls.ts'
+import { callerGone, RunningCall } from './running-call.ts'
 import { replaceCertificates, secureServer, type TlsOptions } from './tls.ts'
 import { writeAnswer } from './write-answer.ts'
 import type { AuditLog } from '../audit/audit-log.ts'
@@ -42,26 +42,6 @@ export interface HttpListenerOptions {
   readonly environment: Pick<Environment, 'now' | 'wall' | 'timer'>
 }
 
-/** A call from its head to the end of its answer, as far as it has got. */
-interface RunningCall {
-  readonly request: IncomingMessage
-  readonly response: ServerResponse
-  readonly connection: HoldingConnection
-  readonly seen: SeenCall
-  /** Aborts when nobody waits for the answer any more. */
-  readonly over: CallEnd
-  /** The token that it counts against; undefined where none is asked for. */
-  token: string | undefined
-  /** Who it is to others: the token, or the address of a caller without one. */
-  owner: string
-  /** What it takes of its token's share of the calls. */
-  share: Disposable | undefined
-  holding: ByteHolding | undefined
-  isCarriedOut: boolean
-  /** True: nobody has signed in, though there are tokens, and the connection is not kept for that. */
-  isOpen: boolean
-}
-
 /** The sockets: takes calls in, has them answered, and drains. @internal */
 export class HttpListener {
   /** May be replaced while calls come in. */
@@ -70,7 +50,6 @@ export class HttpListener {
   readonly #scheme: 'http' | 'https'
   readonly #metrics: ServerMetrics
   readonly #logger: Logger | undefined
-  readonly #clientFaults = new ClientFaults()
   readonly #streams = new Set<EventStream>()
   readonly #openCalls: OpenCalls
   readonly #audit: AuditLog | undefined
@@ -81,6 +60,15 @@ export class HttpListener {
   readonly #waitShares: TokenShares
   readonly #streamShares: TokenShares
   readonly #turns = new FairTurns()
+  readonly #unread = (): void => this.#drops.note('unread')
+  /** The same for all streams. */
+  readonly #streamEvents: EventStreamEvents = {
+    unread: this.#unread,
+    ended: (stream) => {
+      this.#streams.delete(stream)
+      this.#metrics.streamsUnderWay = this.#streams.size
+    },
+  }
   /** Calls whose body is there and which are not answered yet. */
   #carriedOut = 0
   #tls: TlsOptions | undefined
@@ -127,7 +115,9 @@ export class HttpListener {
     this.#server.on(tls === undefined ? 'connection' : 'secureConnection', (socket) => void this.#current.add(socket))
     // Node would answer for itself, and count nothing.
     this.#server.on('checkExpectation', onRequest)
-    this.#server.on('clientError', (error, socket) => this.#clientFaults.answer(error, socket))
+    this.#server.on('clientError', (error, socket) =>
+      answerFault(error, socket, this.#connections.hasWholeCall(socket)),
+    )
     this.#server.on('tlsClientError', (error, socket) => this.#noteHandshake(error, socket))
   }
 
@@ -209,59 +199,22 @@ export class HttpListener {
     const connection = this.#connections.begin(request, response)
     if (connection === undefined) return
     const startedAt = performance.now()
-    this.#clientFaults.note(request, response)
     this.#metrics.callsUnderWay += 1
-    const seen: SeenCall = { route: 'none', address: this.accessPolicy.proxies.addressOf(request), by: undefined }
-    const over = new CallEnd()
-    const call: RunningCall = {
-      request,
-      response,
-      connection,
-      seen,
-      over,
-      token: undefined,
-      owner: '',
-      share: undefined,
-      holding: undefined,
-      isCarriedOut: false,
-      isOpen: this.accessPolicy.authenticator !== undefined,
-    }
-    response.once('close', () => this.#callOver(call))
-    let open: Disposable | undefined
-    let answer: Answer
-    try {
-      const preflight = this.accessPolicy.origins.preflight(request)
-      if (preflight === undefined) {
-        const authorized = await this.#authorize(request, seen)
-        const { signIn, route } = authorized
-        this.#count(call, authorized)
-        open = signIn && this.#openCalls.add(signIn, () => this.#revoked(response, over, signIn.principal.name))
-        if (route.waits !== undefined) requireSocket(response, 'A call that may wait')
-        answer = await carryOut(request, authorized, this.accessPolicy, {
-          over,
-          received: (bytes) => call.holding?.set(bytes),
-          admit: (bodyBytes) => this.#admit(call, authorized, bodyBytes),
-          turn: () => this.#turn(call, unitsPerTurn),
-        })
-        this.#refuseStream(answer, call)
-      } else {
-        this.accessPolicy.rates.checkAddress(seen.address)
-        answer = preflight
-      }
-    } catch (error) {
-      answer = this.#failed(error, seen, request)
-    }
+    const { proxies, authenticator } = this.accessPolicy
+    const isOpen = authenticator !== undefined
+    const call = new RunningCall(request, response, { connection, address: proxies.addressOf(request), isOpen })
+    response.on('close', () => this.#closed(call))
+    const answer = await this.#answerOf(call)
     this.#metrics.callsUnderWay -= 1
     if (call.isCarriedOut) this.#carriedOut -= 1
-    call.share?.[Symbol.dispose]()
-    this.#metrics.callAnswered(seen.route, answer.status, (performance.now() - startedAt) / 1000)
+    this.#metrics.callAnswered(call.seen.route, answer.status, (performance.now() - startedAt) / 1000)
     const isStream = isFeed(answer.body)
+    call.isAnswered = true
     // A caller that has gone meanwhile tells of it no more.
-    if (open !== undefined && (!isStream || response.closed)) open[Symbol.dispose]()
-    else if (open !== undefined) response.once('close', () => open[Symbol.dispose]())
+    if (!isStream || response.closed || response.destroyed) call.letGo()
     try {
       this.#answer(call, answer)
-      if (isStream && over.isOver) response.end()
+      if (isStream && call.over.isOver) response.end()
     } catch (error) {
       this.#logger?.warn(`an answer could not be written: ${messageOf(error)}`)
       response.destroy()
@@ -269,16 +222,43 @@ export class HttpListener {
     if (this.#metrics.callsUnderWay === 0) this.#draining?.()
   }
 
-  #callOver({ over, holding }: RunningCall): void {
-    over.abort(callerGone)
-    holding?.[Symbol.dispose]()
+  #closed(call: RunningCall): void {
+    this.#connections.end(call.request, call.response)
+    call.closed()
+  }
+
+  /** Lets the route answer a call that is allowed. What it was allowed by is not kept for as long as a stream lasts. */
+  async #answerOf(call: RunningCall): Promise<Answer> {
+    const { request, response, seen } = call
+    try {
+      const preflight = this.accessPolicy.origins.preflight(request)
+      if (preflight !== undefined) {
+        this.accessPolicy.rates.checkAddress(seen.address)
+        return preflight
+      }
+      const authorized = await this.#authorize(request, seen)
+      const { signIn, route } = authorized
+      this.#count(call, authorized)
+      call.open = signIn && this.#openCalls.add(signIn, call)
+      if (route.waits !== undefined) requireSocket(response, 'A call that may wait')
+      const answer = await carryOut(request, authorized, this.accessPolicy, {
+        over: call.over,
+        received: (bytes) => call.holding?.set(bytes),
+        admit: (bodyBytes) => this.#admit(call, authorized, bodyBytes),
+        turn: () => this.#turn(call, unitsPerTurn),
+      })
+      this.#countStream(answer, call)
+      return answer
+    } catch (error) {
+      return this.#failed(error, seen, request)
+    }
   }
 
   /** Counts a call against its token's share, from before its body has arrived. */
   #count(call: RunningCall, authorized: AuthorizedCall): void {
     const { signIn, route } = authorized
     const { request, connection, seen } = call
-    call.token = signIn?.principal.name
+    call.signIn = signIn
     call.isOpen &&= signIn === undefined
     if (!call.isOpen) this.#connections.know(request.socket)
     call.owner = call.token === undefined ? `address ${seen.address}` : `token ${call.token}`
@@ -314,15 +294,10 @@ export class HttpListener {
     await this.#turn(call, bodyBytes)
   }
 
-  async #turn({ owner, response }: RunningCall, units: number): Promise<void> {
+  async #turn({ owner, response, over }: RunningCall, units: number): Promise<void> {
     await this.#turns.enter(owner, units)
+    over.throwIfRefused()
     if (response.destroyed) throw invalid('The caller has gone.', 400, 'body')
-  }
-
-  /** The token of a call under way is good no more: a call that waits is told to stop, a stream ends. */
-  #revoked(response: ServerResponse, over: CallEnd, tokenName: string): void {
-    over.abort(new SignInError('The token is not good any more, or has other rights by now.', tokenName))
-    if (response.headersSent) response.end()
   }
 
   async #authorize(request: IncomingMessage, seen: SeenCall): Promise<AuthorizedCall> {
@@ -337,23 +312,25 @@ export class HttpListener {
     return authorize(request, this.accessPolicy, seen)
   }
 
-  #refuseStream({ body }: Answer, { response, token }: RunningCall): void {
+  /** Refuses a stream too many. From now on it counts as a stream of its token, and not as a call. */
+  #countStream({ body }: Answer, call: RunningCall): void {
     if (!isFeed(body)) return
     const { streamsMax } = this.accessPolicy.limits
     if (this.#streams.size >= streamsMax) throw tooMuch(`There are ${streamsMax} streams already.`, retryAfterMs)
-    requireSocket(response, 'A stream')
-    if (token === undefined) return
-    const share = this.#streamShares.take(token)
+    requireSocket(call.response, 'A stream')
+    if (call.token === undefined) return
+    const share = this.#streamShares.take(call.token)
     if (share === undefined) {
       this.#metrics.quotaRefused('streams')
       throw tooMuch('This token has as many streams as it may have.', retryAfterMs)
     }
-    if (response.destroyed) share[Symbol.dispose]()
-    else response.once('close', () => share[Symbol.dispose]())
+    call.share?.[Symbol.dispose]()
+    call.share = share
   }
 
   #failed(error: unknown, seen: SeenCall, { url = '' }: IncomingMessage): Answer {
-    const refusal = httpErrorOf(error)
+    // No fault of the server, and nobody hears of it.
+    const refusal = error === callerGone ? invalid('The caller has gone.', 400, 'body') : httpErrorOf(error)
     if (refusal === undefined) {
       const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
       this.#logger?.warn(`${seen.route} failed: ${redactedText(text)}`)
@@ -405,19 +382,16 @@ export class HttpListener {
       ...(isLast && { connection: 'close' }),
       ...(!isStream && status !== 204 && { 'content-length': length }),
     })
-    const unread = (): void => this.#drops.note('unread')
-    if (!isStream) return writeAnswer(response, body, this.accessPolicy.limits.readWithinMs, unread)
-    const stream = new EventStream(response, {
-      holding: call.holding,
-      unread,
-      ended: () => {
-        this.#streams.delete(stream)
-        this.#metrics.streamsUnderWay = this.#streams.size
-      },
-    })
+    if (!isStream) return writeAnswer(response, body, this.accessPolicy.limits.readWithinMs, this.#unread)
+    // The head is a write of its own: of one that is put together with the body, Node keeps all the pieces as long as the stream lasts. Both
+    // are sent at once, and neither if the stream fails as it begins.
+    response.cork()
+    response.flushHeaders()
+    const stream = new EventStream(call, this.#streamEvents)
     this.#streams.add(stream)
     this.#metrics.streamsUnderWay = this.#streams.size
     stream.start(body)
+    response.uncork()
   }
 }
 
@@ -437,9 +411,6 @@ function cannotListen(host: string, port: number, error: NodeJS.ErrnoException):
   const message = `The server cannot listen on ${host} port ${port}: ${why}${error.message}. Choose another host or port.`
   return new LeaseholdError('UNAVAILABLE', message, { cause: error, reason: 'configuration' })
 }
-
-/** Made once: an error for every call, with its stack, costs more than the rest of its end. */
-const callerGone = new LeaseholdError('ABORTED', 'The caller has gone.')
 
 /** Why a call was refused, where the audit tells of it: for who made it, from where, or how often. */
 const audited: ReadonlySet<string> = new Set(['token', 'right', 'rate', 'host', 'limit'])

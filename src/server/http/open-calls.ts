@@ -2,10 +2,9 @@ import type { Environment, Timer } from '../../core/time/environment.ts'
 import { timerMaxMs } from '../../core/time/duration.ts'
 import type { SignIn } from '../auth/tokens.ts'
 
-interface OpenCall {
-  readonly signIn: SignIn
-  readonly end: () => void
-  timer: Timer | undefined
+/** A call or stream that can be ended. @internal */
+export interface EndableCall {
+  end(): void
 }
 
 /** The calls and streams under way of those who signed in: each ends when what it signed in with is good no more. @internal */
@@ -17,32 +16,49 @@ export class OpenCalls {
     this.#environment = environment
   }
 
-  /** Notes a call. `end` is called once at most; when the result is disposed of, never. */
-  add(signIn: SignIn, end: () => void): Disposable {
-    const call: OpenCall = { signIn, end, timer: undefined }
-    this.#calls.add(call)
-    if (signIn.expiresAt < Infinity) this.#awaitExpiry(call)
-    return { [Symbol.dispose]: () => this.#forget(call) }
+  /** Notes a call, which is ended once at most; when the result is disposed of, never. */
+  add(signIn: SignIn, call: EndableCall): Disposable {
+    return new OpenCall(this.#calls, signIn, call, this.#environment)
   }
 
   /** Ends those whose credential is not taken any more. */
   endUnless(isTaken: (signIn: SignIn) => boolean): void {
-    for (const call of this.#calls) if (!isTaken(call.signIn)) this.#end(call)
+    for (const call of this.#calls) if (!isTaken(call.signIn)) call.end()
+  }
+}
+
+class OpenCall implements Disposable {
+  readonly #calls: Set<OpenCall>
+  readonly signIn: SignIn
+  readonly #call: EndableCall
+  #timer: Timer | undefined
+
+  constructor(
+    calls: Set<OpenCall>,
+    signIn: SignIn,
+    call: EndableCall,
+    environment: Pick<Environment, 'wall' | 'timer'>,
+  ) {
+    this.#calls = calls
+    this.signIn = signIn
+    this.#call = call
+    calls.add(this)
+    if (signIn.expiresAt < Infinity) this.#awaitExpiry(environment)
   }
 
-  #awaitExpiry(call: OpenCall): void {
-    const leftMs = call.signIn.expiresAt - this.#environment.wall()
-    if (leftMs <= 0) return this.#end(call)
-    call.timer = this.#environment.timer(Math.min(leftMs, timerMaxMs), () => this.#awaitExpiry(call))
+  #awaitExpiry(environment: Pick<Environment, 'wall' | 'timer'>): void {
+    const leftMs = this.signIn.expiresAt - environment.wall()
+    if (leftMs <= 0) return this.end()
+    this.#timer = environment.timer(Math.min(leftMs, timerMaxMs), () => this.#awaitExpiry(environment))
   }
 
-  #end(call: OpenCall): void {
-    this.#forget(call)
-    call.end()
+  end(): void {
+    this[Symbol.dispose]()
+    this.#call.end()
   }
 
-  #forget(call: OpenCall): void {
-    call.timer?.cancel()
-    this.#calls.delete(call)
+  [Symbol.dispose](): void {
+    this.#timer?.cancel()
+    this.#calls.delete(this)
   }
 }

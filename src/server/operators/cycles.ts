@@ -5,6 +5,7 @@ import { ownersOf } from '../../core/contract/owner-name.ts'
 import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import { findDeadlocks, claimsInBoth, waitingClaims, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
 import type { CyclesDocument, OwnerDocument, WaitDocument } from '../../dashboard/documents.ts'
+import { runnerOfItsToken } from '../auth/readable-names.ts'
 import { namespaceOf } from '../auth/rights.ts'
 import type { Pace, Principal } from '../contract/call.ts'
 import { runnerDocument } from './lock-documents.ts'
@@ -32,7 +33,8 @@ export async function readCycles(
   const snapshot = async (): Promise<StoreSnapshot> => {
     const seen = await readSnapshot(driver, pace, namespace)
     await pace.turn()
-    return comparable({ ...seen, keys: seen.keys.filter(({ key }) => principal.may('read', key)) })
+    const seenKeys = seen.keys.filter(({ key }) => principal.may('read', key))
+    return apartByToken(comparable({ ...seen, keys: seenKeys }))
   }
   const first = await snapshot()
   if (findDeadlocks(first).length === 0) return describeWaits(first, [])
@@ -41,6 +43,18 @@ export async function readCycles(
   const status = findDeadlocks({ now: second.now, keys: claimsInBoth(first.keys, second.keys) })
   const cycles = status.map(({ cycle }) => cycle)
   return describeWaits(second, cycles)
+}
+
+/** No token has this name: all of them are others. */
+const noToken = { name: '' }
+
+/** The snapshot with the owners of each token apart, so that none passes for another's: see `runnerOfItsToken`. */
+function apartByToken(snapshot: StoreSnapshot): StoreSnapshot {
+  const keys = snapshot.keys.map((listed) => ({
+    ...listed,
+    claims: listed.claims.map((claim) => ({ ...claim, runner: runnerOfItsToken(claim.runner, noToken) })),
+  }))
+  return { ...snapshot, keys }
 }
 
 /** A snapshot of the store as a graph of owners. */

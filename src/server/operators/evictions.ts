@@ -44,7 +44,7 @@ export function readEviction(body: unknown): Eviction {
 
 /** What an eviction is carried out with. */
 export interface EvictionContext {
-  readonly store: Pick<StoreAccess, 'list' | 'sendFor' | 'supports'>
+  readonly store: Pick<StoreAccess, 'listFor' | 'sendFor' | 'supports'>
   readonly environment: Pick<Environment, 'wall'>
   readonly audit: Audit
 }
@@ -55,7 +55,7 @@ export async function evictAndAudit(context: EvictionContext, caller: Caller, ev
   const { key, fence } = eviction
   checkEvictable(store.supports, 'eviction')
   // What the caller may not evict, it is not to learn of either: an eviction that is not allowed reads nothing.
-  const page = caller.principal.may('evict', key) ? await store.list({ key }) : undefined
+  const page = caller.principal.may('evict', key) ? await store.listFor(caller, { key }) : undefined
   const holder = page?.keys[0]?.claims.find((claim) => claim.state === 'held' && claim.fence === fence)
   const [status] = await store.sendFor(caller, [{ op: 'evict', ...eviction }], { evictionsAreShown: true })
   const result = evictionResultOf(status)

@@ -21,23 +21,25 @@ const claimsOfPageMax = 5000
 
 /** The locks a principal may see, page by page. */
 export class LockPages {
-  readonly #driver: Pick<LockDriver, 'list'>
   readonly #environment: Pick<Environment, 'wall'>
   readonly #cursors = new Cursors()
 
-  constructor(driver: Pick<LockDriver, 'list'>, environment: Pick<Environment, 'wall'>) {
-    this.#driver = driver
+  constructor(environment: Pick<Environment, 'wall'>) {
     this.#environment = environment
   }
 
-  async read(principal: Principal, query: LockQuery, pace: Pace): Promise<OperatorsLockPage> {
+  async read(
+    store: Pick<LockDriver, 'list'>,
+    query: LockQuery,
+    { principal, ...pace }: Pace & { readonly principal: Principal },
+  ): Promise<OperatorsLockPage> {
     const { limit = limitDefault } = query
     const locks: OperatorsLock[] = []
     let claims = 0
     let { after, shown } = query.after === undefined ? nowhere : this.#cursors.open(query.after)
     for (let reads = 0; reads < readsMax; reads += 1) {
       await pace.turn()
-      const page = await this.#driver.list({
+      const page = await store.list({
         ...prefixOf(query),
         // With a filter several reads make a page: small ones would be many.
         limit: isFiltered(query) ? 1000 : limit,

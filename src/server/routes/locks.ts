@@ -211,7 +211,7 @@ function lookRoute({ store }: LockRouteParts): Route {
       const place = placeIn(call)
       checkListing(place.key, call.principal)
       await call.turn()
-      const answer = json(seenLockOf(place, await store.list({ key: place.key, claims: claimsShownMax })))
+      const answer = json(seenLockOf(place, await store.listFor(call, { key: place.key, claims: claimsShownMax })))
       call.charge(Math.floor((answer.body as string).length / bytesPerRequest))
       return answer
     },
@@ -321,7 +321,7 @@ function leaseOf(
   const now = environment.now()
   // Counted from before the request was sent to the store: the answer may have been long on its way.
   const expiresInMs = Math.floor(Math.min(ttlMs, status.ttlMs) - (now - sentAt))
-  if (expiresInMs <= 0) throw tooLate(Math.round(now - sentAt))
+  if (expiresInMs <= 0) throw tooLate(name, ttlMs, Math.round(now - sentAt))
   const { fence, leaving, after } = status
   return {
     namespace,
@@ -337,17 +337,17 @@ function leaseOf(
   }
 }
 
-function tooLate(tookMs: number): LeaseholdError {
-  return new LeaseholdError('UNAVAILABLE', `The store took ${tookMs} ms to answer, as long as the lease.`, {
-    reason: 'no-answer',
-  })
-}
-
 const statusByLockCode: Partial<Readonly<Record<ErrorCode, number>>> = { NOT_HELD: 404 }
 
 function lockError(code: ErrorCode, message: string, retryMs?: number): HttpError {
   const error = new LeaseholdError(code, message, retryMs === undefined ? {} : { retryAfterMs: retryMs })
   return new HttpError(statusByLockCode[code] ?? 409, 'lock', error)
+}
+
+/** No fault of the server: a caller may ask for a lease that no answer can be quick enough for. */
+function tooLate(name: string, ttlMs: number, tookMs: number): HttpError {
+  const message = `The lease on ${JSON.stringify(name)} was over before you could be told: it lasts ${ttlMs} ms, and the store took ${tookMs} ms.`
+  return lockError('LOST', `${message} Ask again with a new id, for longer.`)
 }
 
 function refusalFor(

@@ -56,7 +56,6 @@ export class AuthorizedStore implements StoreAccess {
     return this.#store.list(query)
   }
 
-  /** A page for a caller, who has a few of them read at once. */
   listFor(caller: Caller, query: ListQuery): Promise<KeyPage> {
     return this.#inTurn(caller, { work: 'pages', size: 1 }, () => this.#store.list(query))
   }
@@ -97,7 +96,7 @@ export class AuthorizedStore implements StoreAccess {
     if (unallowed[0] !== undefined && !unallowed.includes(undefined)) throw new RequestsRefused(unallowed[0])
     await this.#clockReaches(
       requests.filter((_, index) => unallowed[index] === undefined && unsupported[index] === undefined),
-      principal,
+      caller,
     )
     const work = requests.some(({ op }) => op === 'claim') ? 'claims' : 'others'
     return this.#inTurn(caller, { work, size: requests.length }, () =>
@@ -168,14 +167,14 @@ export class AuthorizedStore implements StoreAccess {
   }
 
   /** Waits until our clock has reached the fences that are to be lifted. If it was set back meanwhile, that is refused after all. */
-  async #clockReaches(requests: readonly Request[], principal: Principal): Promise<void> {
+  async #clockReaches(requests: readonly Request[], { principal, signal }: Caller): Promise<void> {
     if (requests.every((request) => aheadMs(request, principal, this.#environment.wall()) <= 0)) return
     const { name } = principal
     const waiting = this.#clockWaits.get(name) ?? 0
     if (waiting >= clockWaitsPerTokenMax) throw new HttpError(429, 'quota', tooManyClockWaits)
     this.#clockWaits.set(name, waiting + 1)
     try {
-      await this.#untilClockReaches(requests, principal)
+      await this.#untilClockReaches(requests, principal, signal)
     } finally {
       const left = (this.#clockWaits.get(name) ?? 1) - 1
       if (left === 0) this.#clockWaits.delete(name)
@@ -183,7 +182,11 @@ export class AuthorizedStore implements StoreAccess {
     }
   }
 
-  async #untilClockReaches(requests: readonly Request[], principal: Principal): Promise<void> {
+  async #untilClockReaches(
+    requests: readonly Request[],
+    principal: Principal,
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
     const longestMs = (): number => {
       const wallMs = this.#environment.wall()
       return requests.reduce((most, request) => Math.max(most, aheadMs(request, principal, wallMs)), 0)
@@ -192,7 +195,17 @@ export class AuthorizedStore implements StoreAccess {
     for (let waits = 0, waitMs = longestMs(); waitMs > 0; waits += 1, waitMs = longestMs()) {
       if (waits === waitsMax) throw new RequestsRefused(notAllowed('The clock was set back. Try again.'))
       const delayMs = waitMs
-      await new Promise<void>((resolve) => void this.#environment.timer(delayMs, resolve))
+      await new Promise<void>((resolve) => {
+        const timer = this.#environment.timer(delayMs, resolve)
+        const stop = (): void => {
+          timer.cancel()
+          resolve()
+        }
+        signal?.addEventListener('abort', stop, { once: true })
+        if (signal?.aborted === true) stop()
+      })
+      // The token may be good no more, or nobody may wait for the answer.
+      signal?.throwIfAborted()
     }
   }
 }

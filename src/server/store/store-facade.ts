@@ -32,6 +32,8 @@ export interface StoreAccess {
   readonly supports: Supports
   /** With ids: a route must not show them. */
   list(query: ListQuery): Promise<KeyPage>
+  /** As `list`, for a caller, who has a few pages read at once. */
+  listFor(caller: Caller, query: ListQuery): Promise<KeyPage>
   /** Carries requests out, together with all others of this turn of the event loop. Asks for no rights. Never rejects. */
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]>
   /**
@@ -71,7 +73,7 @@ export interface StoreFacadeParts {
 }
 
 /** The one way from routes to the store: every request passes here, is counted, and is logged if it fails. @internal */
-export class StoreFacade implements Omit<StoreAccess, 'sendFor'> {
+export class StoreFacade implements Omit<StoreAccess, 'sendFor' | 'listFor'> {
   readonly #driver: LockDriver
   readonly #batcher: Batcher
   readonly #sessions: Sessions
