@@ -20,6 +20,7 @@ import {
   type ScopeLike,
   type Semaphore,
   type Task,
+  type WorkLoop,
 } from 'leasehold'
 import type { FileGuard, MemoryGuard, MongoGuard, RangeGuard, RedisGuard, SqlGuard } from 'leasehold/guards'
 
@@ -146,6 +147,13 @@ const task: Task = {
   [Symbol.asyncDispose]: async () => {},
 }
 
+const workLoop: WorkLoop = {
+  running: 0,
+  stopped: Promise.resolve(),
+  stop: async () => {},
+  [Symbol.asyncDispose]: async () => {},
+}
+
 // Locks as an object literal, whole.
 export const locks: Locks = {
   runner,
@@ -160,6 +168,7 @@ export const locks: Locks = {
   elect: () => election,
   once: async (_name, _options, body) => ({ ran: true, result: await body(lease), fence: lease.fence }),
   claim: async () => task,
+  work: () => workLoop,
   resume: async () => lease,
   list: async () => ({ locks: [] }),
   inspect: async () => null,

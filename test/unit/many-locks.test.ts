@@ -51,7 +51,7 @@ test('a lock with 31,000 waiters is shown with the first, and the number of all'
   expect(shown.output).toMatch(/ 31000\n$/)
   shown.output = ''
   await leasehold('explain', 'hot')
-  expect(shown.output.trimEnd().split('\n').at(-1)).toBe('  and at least 30001 more in line')
+  expect(shown.output).toContain('\n  and at least 30001 more in line\n')
   shown.output = ''
   await leasehold('ls', '--json')
   expect(JSON.parse(shown.output)).toMatchObject({ name: 'hot', held: 1, waiting: 31_000 })

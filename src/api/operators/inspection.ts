@@ -183,8 +183,8 @@ export function explainLock(name: string, info: LockInfo | null): string {
   return lines.map(printable).join('\n')
 }
 
-/** A number of claims that are not shown. Of as many as this, a store may not have counted all. */
-function atLeast(count: number): string {
+/** A number of claims that are not shown. Of as many as this, a store may not have counted all. @internal */
+export function atLeast(count: number): string {
   return count < 1000 ? String(count) : `at least ${count}`
 }
 

@@ -1,5 +1,6 @@
 import { formatDuration } from '../../core/time/duration.ts'
 import { splitStoreKey } from '../../core/contract/scope.ts'
+import { atLeast } from '../../api/operators/inspection.ts'
 import type { ClaimInfo, LockInfo } from '../../index.ts'
 import { shellWords } from '../arguments.ts'
 import { describeSince, ownerText, runnerText, whoText } from '../output/holder-text.ts'
@@ -40,12 +41,12 @@ export function lockReport(
   }
   if (lock.holders.length === 0) lines.push(['  held by nobody: the first in line will have it as soon as it asks'])
   const heldBeside = lock.held - lock.holders.length
-  if (heldBeside > 0) lines.push([`  and held by ${heldBeside} more`])
+  if (heldBeside > 0) lines.push([`  and held by ${atLeast(heldBeside)} more`])
   for (const [index, waiter] of lock.waiters.entries()) {
     lines.push(['  ', { text: `${index + 1}. in line:`, style: 'yellow' }, ` ${describeClaim(waiter, view)}`])
   }
   const waitingBehind = lock.waiting - lock.waiters.length
-  if (waitingBehind > 0) lines.push([`  and ${waitingBehind} more in line`])
+  if (waitingBehind > 0) lines.push([`  and ${atLeast(waitingBehind)} more in line`])
   for (const cycle of deadlocks) lines.push([], ...deadlockReport(cycle, view))
   // In a deadlock the holder is neither slow nor dead: what to do stands there.
   const advice = deadlocks.length > 0 ? [] : adviceOn(lock, view)
@@ -233,7 +234,10 @@ function section(
 }
 
 function longestWait({ waiters }: LockInfo, { now }: ReportView): string {
-  const longestMs = Math.max(0, ...waiters.map(({ enteredAt }) => now.getTime() - enteredAt.getTime()))
+  const longestMs = waiters.reduce(
+    (longest, { enteredAt }) => Math.max(longest, now.getTime() - enteredAt.getTime()),
+    0,
+  )
   return `, the longest for ${ageText(longestMs)}`
 }
 
