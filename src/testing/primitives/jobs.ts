@@ -107,7 +107,9 @@ export function jobs(fact: PrimitiveFact): void {
     const [member, rival] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
     const options = { source: () => ['task'], pause: { min: 50, max: 300 }, remember: 0, onError: () => {} } as const
     const untilAborted = (signal: AbortSignal): Promise<void> =>
-      new Promise((resolve) => void signal.addEventListener('abort', () => resolve(), { once: true }))
+      new Promise((resolve) => {
+        signal.addEventListener('abort', () => resolve(), { once: true })
+      })
     const started: { readonly by: string; readonly fence: number }[] = []
     const handler = (by: string) => (job: Job<string>) => {
       started.push({ by, fence: job.fence })
