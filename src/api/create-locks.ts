@@ -117,7 +117,8 @@ export async function openLocks(options: OpenLocksOptions): Promise<Locks> {
   const { driver, defaults = {} } = options
   const client = await openClient(options)
   const { queue, owners = true } = driver.supports
-  if (queue && owners && options.deadlockDetection !== false) client.deadlocks = new DeadlockWatch(client)
+  const showsWaits = queue ? owners : driver.shareWaits !== undefined
+  if (showsWaits && options.deadlockDetection !== false) client.deadlocks = new DeadlockWatch(client)
   client.tracesOwners = options.traceOwners ?? environmentVariable('NODE_ENV') !== 'production'
   if (options.warnLockOrder === true) client.order = new LockOrder(client.owners, (message) => client.warn(message))
   // Checks the defaults against the store, before a thread is started.

@@ -63,6 +63,7 @@ class Faulty implements FaultyDriver {
   faults = 0
   /** Absent where the driver has none, so that a composition sees the store's own abilities. */
   readonly dataAgeMs?: NonNullable<LockDriver['dataAgeMs']>
+  readonly shareWaits?: NonNullable<LockDriver['shareWaits']>
   listen?: NonNullable<LockDriver['listen']>
   readonly #driver: LockDriver
   readonly #random: () => number
@@ -74,6 +75,8 @@ class Faulty implements FaultyDriver {
     this.#plan = plan
     this.#random = random
     if (driver.dataAgeMs !== undefined) this.dataAgeMs = () => driver.dataAgeMs?.() ?? Promise.resolve(0)
+    const shareWaits = driver.shareWaits?.bind(driver)
+    if (shareWaits !== undefined) this.shareWaits = shareWaits
     this.#listenAsDriver()
   }
 

@@ -1,5 +1,5 @@
 import { describe, test } from './vitest.ts'
-import type { Supports } from '../core/contract/driver.ts'
+import type { LockDriver } from '../core/contract/driver.ts'
 import type { Harness } from './bench.ts'
 import { ClientGroup } from './client/client-group.ts'
 import { elections } from './primitives/elections.ts'
@@ -42,9 +42,9 @@ const promises: Readonly<Record<string, (fact: PrimitiveFact) => void>> = {
 export function primitivesConformance(name: string, harness: Harness): void {
   const suite = harness.apart === true ? describe.concurrent : describe
   suite(`what is built on ${name}`, async () => {
-    const supports = await supportsOf(harness)
+    const driver = await driverOf(harness)
     const fact: PrimitiveFact = (title, needs, body) => {
-      if (!needs.every((need) => hasAbility(need, supports))) return
+      if (!needs.every((need) => hasAbility(need, driver))) return
       test(title, async () => {
         const group = await ClientGroup.open(harness)
         try {
@@ -58,10 +58,11 @@ export function primitivesConformance(name: string, harness: Harness): void {
   })
 }
 
-async function supportsOf(harness: Harness): Promise<Supports> {
+/** A driver of the kind, to see what it supports. Its store is closed. */
+async function driverOf(harness: Harness): Promise<LockDriver> {
   const bench = await harness.open()
   try {
-    return (await bench.driver()).supports
+    return await bench.driver()
   } finally {
     await bench.close()
   }

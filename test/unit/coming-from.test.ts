@@ -19,6 +19,8 @@ const ours = new Set([
   'NOT_HELD',
   'SCOPE_MISMATCH',
   'UNAVAILABLE',
+  'TIMEOUT',
+  'DEADLOCK',
   ...membersOf('src/api/locks.ts', 'Locks').map((name) => `locks.${name}`),
   ...membersOf('src/api/lease.ts', 'Lease').map((name) => `lease.${name}`),
   ...membersOf('src/drivers/github/driver.ts', 'GithubDriver').map((name) => `driver.${name}`),

@@ -154,6 +154,11 @@ export class Acquisition implements TimerTask, SlotMember, ClaimObserver, Watche
     return this.request.terms.owner
   }
 
+  /** What the acquisition waits for, and as whom. */
+  get wanted(): { readonly mode: Mode; readonly runner: Runner } {
+    return { mode: this.request.sharing.mode, runner: this.#runner }
+  }
+
   /** How long the acquisition has taken so far. */
   get waitedMs(): number {
     return Math.round(this.client.environment.now() - this.since)

@@ -4,10 +4,11 @@ import { messageOf, type DeadlockedOwner } from '../../core/errors.ts'
 import { describeScope, splitStoreKey } from '../../core/contract/scope.ts'
 import { findDeadlocks, claimsInBoth, type Deadlock, type WaitingClaim } from '../../core/rule/wait-for-graph.ts'
 import type { Client } from '../client/client.ts'
-import { readWaits, type OwnersWait, type WaitsRead } from './wait-reader.ts'
+import { WaitPublisher, type PublishableWait } from './wait-publisher.ts'
+import { readWaits, type WaitsRead } from './wait-reader.ts'
 
 /** An acquisition that waits on behalf of an owner. */
-export interface WatchedWait extends OwnersWait {
+export interface WatchedWait extends PublishableWait {
   giveUpDeadlocked(cycle: readonly DeadlockedOwner[]): void
 }
 
@@ -34,6 +35,8 @@ export class DeadlockWatch implements TimerTask {
   timerSlot = -1
   readonly #client: Client
   readonly #waiting = new Set<WatchedWait>()
+  /** Where the store keeps no queue, which would show the waits. */
+  readonly #publisher: WaitPublisher | undefined
   /** The keys that the first of two reads saw; undefined if no cycle is suspected. */
   #firstRead: readonly ListedKey[] | undefined
   /** When each cycle was first seen, by the names of its candidates. */
@@ -47,6 +50,7 @@ export class DeadlockWatch implements TimerTask {
 
   constructor(client: Client) {
     this.#client = client
+    if (!client.driver.supports.queue) this.#publisher = new WaitPublisher(client)
   }
 
   /** Starts watching an acquisition. Without an owner it is not watched: a claim without an owner cannot be linked to other claims. */
@@ -59,7 +63,9 @@ export class DeadlockWatch implements TimerTask {
   }
 
   unwatch(waiting: WatchedWait): void {
-    if (!this.#waiting.delete(waiting) || this.#waiting.size > 0) return
+    if (!this.#waiting.delete(waiting)) return
+    this.#publisher?.withdraw(waiting, [...this.#waiting])
+    if (this.#waiting.size > 0) return
     this.#firstRead = undefined
     this.#wakeAt(Infinity)
   }
@@ -82,7 +88,8 @@ export class DeadlockWatch implements TimerTask {
     const { environment } = this.#client
     const startedAt = environment.now()
     try {
-      const seen = await readWaits(this.#client, [...this.#waiting])
+      const waits = [...this.#waiting]
+      const seen = await (this.#publisher?.read(waits) ?? readWaits(this.#client, waits))
       const pauseMs = this.#pauseMs
       const now = environment.now()
       this.#restUntil = now + restAfter(seen, now - startedAt)
@@ -100,7 +107,8 @@ export class DeadlockWatch implements TimerTask {
       const keys = claimsInBoth(this.#firstRead, seen.keys)
       this.#firstRead = undefined
       this.#pauseMs = readEveryMs
-      this.#act(findDeadlocks({ now: seen.now, keys }))
+      const { isConfirmed } = seen
+      this.#act(findDeadlocks({ now: seen.now, keys }).filter((deadlock) => isConfirmed?.(deadlock) ?? true))
       return pauseMs
     } catch (error) {
       this.#firstRead = undefined

@@ -1,7 +1,7 @@
 import { requestBounds } from '../../core/contract/bounds.ts'
 import type { KeyPage, ListedClaim, ListedKey } from '../../core/contract/driver.ts'
 import { storeKey } from '../../core/contract/scope.ts'
-import { findDeadlocks } from '../../core/rule/wait-for-graph.ts'
+import { findDeadlocks, type Deadlock } from '../../core/rule/wait-for-graph.ts'
 import type { Client } from '../client/client.ts'
 
 /** A wait whose place in a cycle is looked for. */
@@ -23,6 +23,8 @@ export interface WaitsRead<Wait extends OwnersWait = OwnersWait> {
   readonly readers: number
   /** Whether the whole namespace was listed, which on a shared store costs more than `work` says. */
   readonly scanned: boolean
+  /** Whether the waits of a cycle are known to have lasted at one time. Absent: two reads that agree show it. */
+  readonly isConfirmed?: (deadlock: Deadlock) => boolean
 }
 
 /** A search that has read as many keys and claims leaves the other waits to the next one. */

@@ -250,6 +250,43 @@ export interface ListedKey {
   readonly waiting?: number | undefined
 }
 
+/** A lock that an owner holds while it waits for another. */
+export interface OwnerHold {
+  readonly key: string
+  readonly mode: Mode
+  readonly fence: number
+  /** The owner, as `runner.owner` names it. */
+  readonly owner: string
+}
+
+/** An acquisition that waits on behalf of an owner, as its client publishes it in a store that keeps no queue. */
+export interface OwnerWait {
+  /** Unique in its client, and the same for as long as the acquisition waits. */
+  readonly id: string
+  readonly key: string
+  readonly mode: Mode
+  readonly runner: Runner
+  /** What the owner, and those it runs in, hold meanwhile. */
+  readonly holds: readonly OwnerHold[]
+}
+
+/** A published wait. Between `since` and `until` the acquisition waited, and its owner held these locks, without a break. */
+export interface SharedWait {
+  readonly wait: OwnerWait
+  /** When the wait was first published. */
+  readonly enteredAt: number
+  /** When it was first published with these holds. */
+  readonly since: number
+  /** When it was published last but one: its client has since confirmed it. Less than `since` if it has not yet. */
+  readonly until: number
+}
+
+/** The published waits of all clients, by the store's clock. */
+export interface SharedWaits {
+  readonly now: number
+  readonly waits: readonly SharedWait[]
+}
+
 /** Which keys to list, and which page of them. */
 export interface ListQuery {
   /** One key, by name. */
@@ -321,6 +358,11 @@ export interface LockDriver {
    * cannot say. See `leasehold/quorum`.
    */
   dataAgeMs?(): Promise<number>
+  /**
+   * For a store that keeps no queue: publishes the waits of a client's owners in place of those that the client published before, and
+   * answers the waits that all clients have published lately. Without it such a store finds no deadlocks.
+   */
+  shareWaits?(client: string, waits: readonly OwnerWait[]): Promise<SharedWaits>
   /** What an operator should know of this store, as `open` found it: sentences that say what to do. */
   readonly warnings?: readonly string[]
   /** Closes connections, timers and files. Claims stay as they are. Repeatable. */

@@ -12,6 +12,8 @@ import type {
   OnNotification,
   KeyPage,
   ListQuery,
+  OwnerWait,
+  SharedWaits,
   LockDriver,
   Request,
   ClaimStatus,
@@ -26,6 +28,7 @@ import { pageLimit } from '../kit/paging.ts'
 import { Holdings } from './holdings.ts'
 import { advisoryKey } from './key.ts'
 import { advisoryPage, holdersSql } from './listing.ts'
+import { shareWaitsSql, sharedWaits } from './waits.ts'
 import { NotedNames, AdvisorySession } from './session.ts'
 import { connectionLost, StepPlan, unheldClaim } from './plan.ts'
 import { connectionsTo, type Connections, type PostgresSource } from '../postgres/connections.ts'
@@ -164,6 +167,18 @@ class PostgresAdvisoryDriver implements LockDriver {
       const sql = inSchema('select leasehold.advisory_kept_for_ms() as "keptForMs"', this.#schema)
       const [row] = (await this.#connections?.query(sql, [], this.#sendTimeoutMs)) ?? []
       return Number(row?.['keptForMs'] ?? 0)
+    } catch (error) {
+      throw postgresError(error)
+    }
+  }
+
+  async shareWaits(client: string, waits: readonly OwnerWait[]): Promise<SharedWaits> {
+    this.#lifecycle.refuseIfShut()
+    try {
+      await this.#inTurn(() => this.#lifecycle.opened())
+      const sql = inSchema(shareWaitsSql, this.#schema)
+      const values = [client, JSON.stringify(waits)]
+      return sharedWaits((await this.#connections?.query(sql, values, this.#sendTimeoutMs)) ?? [])
     } catch (error) {
       throw postgresError(error)
     }

@@ -22,6 +22,19 @@ create unlogged table if not exists leasehold.advisory_sessions (
   primary key (process_id, started_at)
 );
 
+-- What owners wait for, and hold meanwhile, so that clients find deadlocks: sessions only try for locks, so the server sees no
+-- wait. A client writes here only while such a wait is long. A wait counts as true from `since` to `until`.
+create unlogged table if not exists leasehold.advisory_waits (
+  client     text        not null,
+  id         text        not null,
+  wait       text        not null,
+  entered_at timestamptz not null,
+  since      timestamptz not null,
+  until      timestamptz,
+  seen_at    timestamptz not null,
+  primary key (client, id)
+);
+
 -- One row: in which copy of the database locks are taken, and since when. All that ends every session empties it, except a
 -- clean restart.
 drop table if exists leasehold.advisory_since;
@@ -78,6 +91,34 @@ begin
     end if;
   end if;
   return nextval('leasehold.advisory_fences');
+end
+$$;
+
+-- Replaces the waits of a client, and gives those of all clients that were published in the last 10 seconds, a thousand at
+-- most. `until` is the time before last: a client that publishes a wait again has seen that it lasted until then.
+create or replace function leasehold.advisory_share_waits(of_client text, waits text)
+returns table (now_ms double precision, client text, wait text, entered_ms double precision, since_ms double precision, until_ms double precision)
+language plpgsql as $$
+begin
+  delete from leasehold.advisory_waits w
+   where w.client = of_client and w.id not in (select p ->> 'id' from json_array_elements(waits::json) as p)
+      or w.seen_at < clock_timestamp() - interval '10 seconds';
+  insert into leasehold.advisory_waits as w (client, id, wait, entered_at, since, until, seen_at)
+  select of_client, p ->> 'id', p::text, clock_timestamp(), clock_timestamp(), null, clock_timestamp()
+    from json_array_elements(waits::json) as p
+      on conflict on constraint advisory_waits_pkey do update
+     set wait = excluded.wait,
+         since = case when w.wait = excluded.wait then w.since else excluded.since end,
+         until = case when w.wait = excluded.wait then w.seen_at end,
+         seen_at = excluded.seen_at;
+  return query
+  select extract(epoch from clock_timestamp())::double precision * 1000, w.client, w.wait,
+         extract(epoch from w.entered_at)::double precision * 1000,
+         extract(epoch from w.since)::double precision * 1000,
+         coalesce(extract(epoch from w.until)::double precision * 1000, 0)
+    from leasehold.advisory_waits w
+   order by w.seen_at desc
+   limit 1000;
 end
 $$;
 

@@ -36,7 +36,7 @@ export interface SchemaOptions {
 const tablesFormat = 2
 const functionsRevision = 11
 /** The revision of what advisory locks need. */
-const advisoryRevision = 2
+const advisoryRevision = 3
 
 /** The functions, which run the rule beside the data. In this order: some need others when they are created. */
 const functionsSql = [

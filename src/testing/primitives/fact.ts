@@ -1,4 +1,4 @@
-import type { Supports } from '../../core/contract/driver.ts'
+import type { LockDriver } from '../../core/contract/driver.ts'
 import type { ClientGroup } from '../client/client-group.ts'
 
 type Ability =
@@ -13,6 +13,7 @@ type Ability =
   | 'evict'
   | 'force'
   | 'handOff'
+  | 'deadlocks'
 
 /** What a store must support, or must not, for a fact to apply: a store refuses what it does not support. */
 export type PrimitiveNeed = Ability | `no ${Ability}`
@@ -24,12 +25,14 @@ export type PrimitiveFact = (
   body: (group: ClientGroup) => Promise<void>,
 ) => void
 
-export function hasAbility(need: PrimitiveNeed, supports: Supports): boolean {
-  if (need.startsWith('no ')) return !has(need.slice('no '.length) as Ability, supports)
-  return has(need as Ability, supports)
+export function hasAbility(need: PrimitiveNeed, driver: LockDriver): boolean {
+  if (need.startsWith('no ')) return !has(need.slice('no '.length) as Ability, driver)
+  return has(need as Ability, driver)
 }
 
-function has(ability: Ability, supports: Supports): boolean {
+function has(ability: Ability, driver: LockDriver): boolean {
+  const { supports } = driver
+  if (ability === 'deadlocks') return supports.queue || driver.shareWaits !== undefined
   if (ability === 'preempt') return supports.evict.includes('lower-priority')
   if (ability === 'evict') return supports.evict.length > 0
   if (ability === 'force') return supports.evict.includes('all')

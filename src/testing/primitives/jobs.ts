@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { expect } from '../vitest.ts'
 import type { Task } from '../../api/primitives/task.ts'
+import type { Job } from '../../api/primitives/work.ts'
 import { codeOf } from './eventually.ts'
 import type { PrimitiveFact } from './fact.ts'
 
@@ -72,6 +73,58 @@ export function jobs(fact: PrimitiveFact): void {
     expect(task.signal.aborted).toBe(true)
     expect(await codeOf(task.complete())).toBe('NOT_HELD')
     await again.complete({ remember: 0 })
+    await group.expectClaims(0)
+  })
+
+  fact('workers of two clients share a queue, and no task has two of them at once', [], async (group) => {
+    const members = [await group.member({ ttl: 5000 }), await group.member({ ttl: 5000 })]
+    const open = new Set(['1', '2', '3', '4', '5', '6'])
+    const running = new Set<string>()
+    const errors: unknown[] = []
+    const options = {
+      source: () => [...open],
+      concurrency: 2,
+      pause: { min: 50, max: 200 },
+      remember: 0,
+      onError: (error: unknown) => errors.push(error),
+    } as const
+    const loops = members.map(({ locks }) =>
+      locks.work('queue', options, async ({ item, signal }) => {
+        if (running.has(item)) throw new Error(`Task ${item} has two workers`)
+        running.add(item)
+        await pause(30)
+        running.delete(item)
+        if (!signal.aborted) open.delete(item)
+      }),
+    )
+    await group.until(() => open.size === 0)
+    await Promise.all(loops.map((loop) => loop.stop()))
+    expect(errors).toEqual([])
+    await group.expectClaims(0)
+  })
+
+  fact('the task of a worker that falls silent goes to another worker', [], async (group) => {
+    const [member, rival] = [await group.member({ ttl: 3000 }), await group.member({ ttl: 5000 })]
+    const options = { source: () => ['task'], pause: { min: 50, max: 300 }, remember: 0, onError: () => {} } as const
+    const untilAborted = (signal: AbortSignal): Promise<void> =>
+      new Promise((resolve) => {
+        signal.addEventListener('abort', () => resolve(), { once: true })
+      })
+    const started: { readonly by: string; readonly fence: number }[] = []
+    const handler = (by: string) => (job: Job<string>) => {
+      started.push({ by, fence: job.fence })
+      return untilAborted(job.signal)
+    }
+    const silent = member.locks.work('queue', options, handler('silent'))
+    await group.until(() => started.length === 1)
+    member.driver.plan = { reject: 1 }
+    const other = rival.locks.work('queue', { ...options, stopWithin: 0 }, handler('other'))
+    await group.until(() => started.length === 2)
+    expect(started.map(({ by }) => by)).toEqual(['silent', 'other'])
+    expect(started[1]?.fence).toBeGreaterThan(started[0]?.fence ?? Infinity)
+    await silent.stop()
+    await other.stop()
+    member.driver.plan = {}
     await group.expectClaims(0)
   })
 

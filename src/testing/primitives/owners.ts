@@ -27,7 +27,7 @@ export function owners(fact: PrimitiveFact): void {
     await group.expectClaims(0)
   })
 
-  fact('a cycle of two is found, and costs one', ['queue'], (group) => cycle(group, [lock, lock]))
+  fact('a cycle of two is found, and costs one', ['deadlocks'], (group) => cycle(group, [lock, lock]))
 
   fact('a cycle of five locks, permits and writers is found, and costs one', ['queue', 'limit'], (group) =>
     cycle(group, [lock, permit, write, lock, permit]),
