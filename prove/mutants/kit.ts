@@ -131,10 +131,23 @@ export const kitAndGuards: Mutants = {
     replace: 'if (chosen === undefined) continue',
     foundBy: ['unit/deadlock', 'unit/deadlock-reads', 'unit/deadlock-runs'],
   },
-  'a call waits for a third of the ttl': {
+  'a third of the ttl is the send timeout of claims, too': {
     file: 'src/core/contract/requests.ts',
-    find: 'SEND_TIMEOUT',
-    replace: '',
-    foundBy: ['unit/turns'],
+    find: "    if (request.op !== 'renew') continue\n    if (isUrgent)",
+    replace:
+      "    if (request.op === 'claim') relaxedMs = Math.min(relaxedMs, request.claim.ttlMs / 3)\n    if (request.op !== 'renew') continue\n    if (isUrgent)",
+    foundBy: ['unit/batcher'],
+  },
+  'a renewal may take as long as its lease lasts': {
+    file: 'src/core/contract/requests.ts',
+    find: 'else relaxedMs = Math.min(relaxedMs, request.ttlMs / 3)',
+    replace: 'else relaxedMs = Math.min(relaxedMs, request.ttlMs)',
+    foundBy: ['unit/batcher'],
+  },
+  'a batch of short leases takes as long as the shortest allows': {
+    file: 'src/core/contract/requests.ts',
+    find: 'if (isUrgent) urgentMs = Math.max(urgentMs, request.ttlMs / 3)',
+    replace: 'if (isUrgent) urgentMs = Math.max(urgentMs, request.ttlMs)',
+    foundBy: ['unit/batcher'],
   },
 }

@@ -1,8 +1,12 @@
 import type { Mutant, Mutants } from './mutant.ts'
 import { claim } from './claim.ts'
+import { etcd } from './etcd.ts'
 import { kitAndGuards } from './kit.ts'
+import { postgres } from './postgres.ts'
 import { quorum } from './quorum.ts'
+import { redis } from './redis.ts'
 import { rule } from './rule.ts'
+import { server } from './server.ts'
 import { sqlite } from './sqlite.ts'
 
 /** All mutants, by the room of the source that they are planted in. */
@@ -11,6 +15,10 @@ export const rooms: Readonly<Record<string, Mutants>> = {
   claim,
   quorum,
   sqlite,
+  redis,
+  postgres,
+  etcd,
+  server,
   'kit and guards': kitAndGuards,
 }
 

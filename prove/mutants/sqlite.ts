@@ -7,9 +7,9 @@ const byRule = ['unit/sqlite-shortcut', 'unit/sqlite-conformance', 'unit/sqlite-
 export const sqlite: Mutants = {
   'SQLite: the clock is read before the transaction has begun': {
     file: file('transaction-writer'),
-    find: '  statements.begin.run()\n  let result: Result\n  let writer: TransactionWriter\n  try {\n    const observer = new RowObserver(self, statements, \'may write\')\n',
+    find: '  statements.begin.run()\n  let result: Result\n',
     replace:
-      "  const observer = new RowObserver(self, statements, 'may write')\n  statements.begin.run()\n  let result: Result\n  let writer: TransactionWriter\n  try {\n",
+      '  const early = new RowObserver(self, statements, "may write").now\n  self = { ...self, name: self.name, stamp: self.stamp, sightClock: self.sightClock, now: () => early, wall: () => self.wall(), isGone: (stamp) => self.isGone(stamp) }\n  statements.begin.run()\n  let result: Result\n',
     foundBy: ['unit/sqlite-transaction', 'integration/sqlite-faults'],
   },
   'SQLite: a commit in doubt is answered as done': {
@@ -38,8 +38,8 @@ export const sqlite: Mutants = {
   },
   'SQLite: a transaction begins as a reader': {
     file: file('statements'),
-    find: "'begin immediate'",
-    replace: "'begin'",
+    find: "begin: command('begin immediate'),",
+    replace: "begin: command('begin'),",
     foundBy: ['unit/sqlite-transaction', 'integration/sqlite-faults', 'integration-alone/sqlite-processes'],
   },
   'SQLite: an expired first waiter is promoted': {
