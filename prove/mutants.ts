@@ -5,6 +5,7 @@
  *   npm run prove -- mutants NAME …      those whose name or room has one of these words in it
  *   npm run prove -- mutants --list      names them
  *   --jobs N                             so many at a time (default 2)
+ *   --left                               only those that were not found when they were last planted
  *   --no-control                         without the control
  */
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -13,7 +14,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { report } from '../bench/report.ts'
 import { planted, type Mutant } from './mutants/mutant.ts'
-import { mutantsPage, readResults, writeResults, type MutantResult } from './mutants/results.ts'
+import { isGood, mutantsPage, readResults, saveResult, type MutantResult } from './mutants/results.ts'
 import { grouped, rooms } from './mutants/rooms.ts'
 import { runSuites } from './mutants/run-suite.ts'
 
@@ -24,6 +25,7 @@ const { values, positionals } = parseArgs({
   options: {
     list: { type: 'boolean', default: false },
     jobs: { type: 'string', default: '2' },
+    left: { type: 'boolean', default: false },
     'no-control': { type: 'boolean', default: false },
   },
 })
@@ -37,9 +39,11 @@ interface Planned {
 const all = Object.entries(rooms).flatMap(([room, mutants]) =>
   Object.entries(mutants).map(([name, mutant]): Planned => ({ room, name, mutant })),
 )
-const wanted = all.filter(
-  ({ room, name }) => positionals.length === 0 || positionals.some((word) => room === word || name.includes(word)),
-)
+const done = new Set(readResults().flatMap(({ outcome, name }) => (isGood(outcome) ? [name] : [])))
+const wanted = all.filter(({ room, name }) => {
+  const isNamed = positionals.length === 0 || positionals.some((word) => (Object.hasOwn(rooms, word) ? room === word : name.includes(word)))
+  return isNamed && !(values.left && done.has(name))
+})
 if (wanted.length === 0) {
   console.error(`No mutant has ${positionals.join(' or ')} in its name. npm run prove -- mutants --list names them.`)
   process.exit(2)
@@ -50,7 +54,7 @@ else await prove()
 async function prove(): Promise<void> {
   for (const { name, mutant } of wanted) planted(name, mutant, readFileSync(path.join(root, mutant.file), 'utf8'))
   const isSound = values['no-control'] || (await control())
-  const results = new Map(readResults().map((result) => [result.name, result]))
+  const names = all.map(({ name }) => name)
   const today: MutantResult[] = []
   const waiting = [...wanted]
   await Promise.all(
@@ -58,9 +62,8 @@ async function prove(): Promise<void> {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
         const result = await played(next)
         today.push(result)
-        results.set(result.name, result)
         // As it goes: a long run that is stopped keeps what it found.
-        writeResults(all.flatMap(({ name }) => results.get(name) ?? []))
+        saveResult(result, names)
       }
     }),
   )

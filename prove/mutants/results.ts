@@ -20,8 +20,16 @@ export function readResults(): readonly MutantResult[] {
   return existsSync(resultsFile) ? (JSON.parse(readFileSync(resultsFile, 'utf8')) as MutantResult[]) : []
 }
 
-export function writeResults(results: readonly MutantResult[]): void {
-  writeFileSync(resultsFile, `${JSON.stringify(results, null, 2)}\n`)
+/** Keeps a result, in the order of the names, with those of mutants that are still planted. */
+export function saveResult(result: MutantResult, names: readonly string[]): void {
+  const results = new Map([...readResults(), result].map((each) => [each.name, each]))
+  const kept = names.flatMap((name) => results.get(name) ?? [])
+  writeFileSync(resultsFile, `${JSON.stringify(kept, null, 2)}\n`)
+}
+
+/** Whether a test has found the mutant, or it is argued that none can. */
+export function isGood(outcome: MutantResult['outcome']): boolean {
+  return outcome === 'found' || outcome === 'equivalent'
 }
 
 /** The page that shows every mutant and what found it. */

@@ -231,18 +231,18 @@ export const rule: Mutants = {
     file: file('wait-for-graph'),
     find: "JSON.stringify([key, id, state, fence, enteredAt, runner.client, runner.owner ?? ''])",
     replace: "JSON.stringify([key, id, state, runner.client, runner.owner ?? ''])",
-    foundBy: ['unit/deadlock', 'unit/deadlock-reads', 'unit/wait-for-graph'],
+    foundBy: ['unit/wait-for-graph', 'unit/deadlock', 'unit/deadlock-reads'],
   },
   'a holder that leaves is part of a deadlock': {
     file: file('wait-for-graph'),
     find: 'return now < claim.expiresAt && claim.leaving === undefined',
     replace: 'return now < claim.expiresAt',
-    foundBy: ['unit/deadlock', 'unit/deadlock-reads', 'unit/wait-for-graph'],
+    foundBy: ['unit/wait-for-graph', 'unit/deadlock', 'unit/deadlock-reads'],
   },
   'a lease whose holder expired is part of a deadlock': {
     file: file('wait-for-graph'),
     find: 'return now < claim.expiresAt && claim.leaving === undefined',
     replace: 'return claim.leaving === undefined',
-    foundBy: ['unit/deadlock', 'unit/deadlock-reads', 'unit/wait-for-graph'],
+    foundBy: ['unit/wait-for-graph', 'unit/deadlock', 'unit/deadlock-reads'],
   },
 }

@@ -1,6 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { LeaseholdError } from '../../src/core/errors.ts'
+import type { MajorityGrant } from '../../src/drivers/quorum/grants.ts'
+import { Node } from '../../src/drivers/quorum/node.ts'
+import { Quorum } from '../../src/drivers/quorum/quorum.ts'
+import { countVote } from '../../src/drivers/quorum/renewing.ts'
 import { Cast, cut, mute, slow } from './quorum/cast.ts'
 
 const held = { state: 'held' }
@@ -215,6 +219,33 @@ describe('a renewal', () => {
     }
   })
 
+  test('by a client that did not make the claim is none the worse for one node that never had it', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver([cut])
+    expect(await ask.claim('one')).toMatchObject(held)
+    await cast.world.pass(200)
+    expect(await cast.holdersOn(1)).toEqual([])
+    const other = await cast.driver()
+    expect(await other.renew('one')).toMatchObject(held)
+  })
+
+  test('of a lease that is over counts no late vote: another may have held meanwhile', async () => {
+    const cast = new Cast()
+    const environment = cast.world.environment()
+    const majority = new Quorum([], environment, { driftRate: 0, answerWithinMs: undefined })
+    const node = new Node(cast.store(1).link(), 1, environment, 0)
+    const claim = { ...claimOf('late'), key: 'default/named:x' }
+    const until = environment.now() + 1000
+    const grant: MajorityGrant = { claim, fence: 7, ttlMs: 1000, grantedAt: 0, until, votes: new Map() }
+    majority.grants.put(grant, environment.now())
+    await cast.world.pass(1000)
+    countVote(majority, grant, node, { state: 'held', fence: 7, ttlMs: 500 })
+    expect(grant.votes.size).toBe(0)
+    grant.until += 1
+    countVote(majority, grant, node, { state: 'held', fence: 7, ttlMs: 500 })
+    expect(grant.votes.size).toBe(1)
+  })
+
   test('does not count a node that got the claim late, while others could have had it', async () => {
     const cast = new Cast([0, 0, 0], { answerWithin: 50 })
     let messages = 0
@@ -307,6 +338,21 @@ describe('a node that came back empty', () => {
     expect((await other.claim('three')).state).not.toBe('held')
     await cast.world.pass(votesAt + 200 - cast.world.now)
     expect(await other.claim('four')).toMatchObject(held)
+  })
+
+  test('is sent no claim until then: what it grants would only be in the way', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
+    await cast.world.pass(5000)
+    const ask = await cast.driver()
+    cast.store(3).restartEmpty()
+    // Its age is known with its first answer.
+    await ask.claim('one')
+    await ask.release('one')
+    const before = cast.store(3).sent.flat().length
+    expect(await ask.claim('two')).toMatchObject(held)
+    await ask.release('two')
+    const since = cast.store(3).sent.flat().slice(before)
+    expect(since.map(({ op }) => op)).not.toContain('claim')
   })
 
   test('is found out even if it restarted between the grant and the answer', async () => {
