@@ -41,7 +41,9 @@ const all = Object.entries(rooms).flatMap(([room, mutants]) =>
 )
 const done = new Set(readResults().flatMap(({ outcome, name }) => (isGood(outcome) ? [name] : [])))
 const wanted = all.filter(({ room, name }) => {
-  const isNamed = positionals.length === 0 || positionals.some((word) => (Object.hasOwn(rooms, word) ? room === word : name.includes(word)))
+  const isNamed =
+    positionals.length === 0 ||
+    positionals.some((word) => (Object.hasOwn(rooms, word) ? room === word : name.includes(word)))
   return isNamed && !(values.left && done.has(name))
 })
 if (wanted.length === 0) {
@@ -68,7 +70,8 @@ async function prove(): Promise<void> {
     }),
   )
   writeFileSync(path.join(root, 'docs/proof-mutants.md'), mutantsPage(readResults()))
-  const count = (outcome: MutantResult['outcome']): number => today.filter((result) => result.outcome === outcome).length
+  const count = (outcome: MutantResult['outcome']): number =>
+    today.filter((result) => result.outcome === outcome).length
   report({
     name: 'mutants',
     figures: { planted: today.length, found: count('found'), equivalent: count('equivalent') },

@@ -104,7 +104,8 @@ export const claim: Mutants = {
   'a claim whose outcome is unknown is not released': {
     file: client('claim-step'),
     find: "if (!mayAskAgain) return clearAway(state, event.at, { type: 'failed', error })",
-    replace: "if (!mayAskAgain) return [ended(state, { state: 'absent', reason: 'unknown' })[0], [{ type: 'failed', error }]]",
+    replace:
+      "if (!mayAskAgain) return [ended(state, { state: 'absent', reason: 'unknown' })[0], [{ type: 'failed', error }]]",
     foundBy: byState,
   },
   'a grant that came too late reaches its caller': {

@@ -34,7 +34,7 @@ export const etcd: Mutants = {
   'etcd: a removal in doubt is thought done': {
     file: leases('claim-keeper'),
     find: "      if (outcome === 'removed') {",
-    replace: "      if (outcome !== undefined) {",
+    replace: '      if (outcome !== undefined) {',
     foundBy: inProcess,
   },
   'etcd: a conversion ends before the lease that it waits to replace': {

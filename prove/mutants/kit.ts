@@ -66,7 +66,7 @@ export const kitAndGuards: Mutants = {
   },
   'the rest of a batch is answered as its first slice': {
     file: kit('work'),
-    find: 'if (first === undefined || answered.some(({ state }) => state !== \'unknown\')) continue',
+    find: "if (first === undefined || answered.some(({ state }) => state !== 'unknown')) continue",
     replace: "if (first === undefined || answered.every(({ state }) => state !== 'unknown')) continue",
     foundBy: ['unit/driver-work'],
   },

@@ -21,5 +21,7 @@ export type Mutants = Readonly<Record<string, Mutant>>
 export function planted(name: string, { file, find, replace }: Mutant, source: string): string {
   const places = source.split(find).length - 1
   if (places === 1) return source.split(find).join(replace)
-  throw new Error(`mutant "${name}": its text occurs ${places} times in ${file}, not once. Bring prove/mutants up to date:\n${find}`)
+  throw new Error(
+    `mutant "${name}": its text occurs ${places} times in ${file}, not once. Bring prove/mutants up to date:\n${find}`,
+  )
 }

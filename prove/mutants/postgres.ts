@@ -34,7 +34,7 @@ export const postgres: Mutants = {
   },
   'PostgreSQL: a waiter that let another in is committed asynchronously': {
     file: sql('admission'),
-    find: "loose := cardinality(draft.notifications) = cardinality(notifications) and draft.status",
+    find: 'loose := cardinality(draft.notifications) = cardinality(notifications) and draft.status',
     replace: 'loose := draft.status',
     foundBy: commits,
   },
@@ -48,7 +48,8 @@ export const postgres: Mutants = {
   'PostgreSQL: a lone renewal at its exact end': {
     file: sql('send'),
     find: 'where k.key = of_key and k.id = of_id and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms\n  returning',
-    replace: 'where k.key = of_key and k.id = of_id and k.expires_at >= now_ms and k.expires_at - now_ms <= k.ttl_ms\n  returning',
+    replace:
+      'where k.key = of_key and k.id = of_id and k.expires_at >= now_ms and k.expires_at - now_ms <= k.ttl_ms\n  returning',
     foundBy: batches,
   },
   'PostgreSQL: a batch renews at the exact end': {

@@ -117,7 +117,7 @@ export const quorum: Mutants = {
   },
   'a node that came back empty is not given the claim': {
     file: file('renewing'),
-    find: 'node.ask({ op: \'claim\', claim: { ...claim, ttlMs, evict: undefined, maxHoldMs: leftMs } }, count)',
+    find: "node.ask({ op: 'claim', claim: { ...claim, ttlMs, evict: undefined, maxHoldMs: leftMs } }, count)",
     replace: '',
     foundBy: byFaults,
   },

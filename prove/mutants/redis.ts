@@ -1,7 +1,10 @@
 import type { Mutants } from './mutant.ts'
 
 const lua = (name: string): string => `src/drivers/redis/lua/${name}.lua`
-const contract = ['integration/redis-contract > redis keeps the contract', 'integration/redis-contract > the rule in Lua'] as const
+const contract = [
+  'integration/redis-contract > redis keeps the contract',
+  'integration/redis-contract > the rule in Lua',
+] as const
 const lifetimes = ['integration/redis-lifetimes'] as const
 const edges = ['integration/redis-batches', ...contract] as const
 
@@ -28,7 +31,8 @@ export const redis: Mutants = {
   'Redis: the waiters’ hash is not kept alive by the shortcut': {
     file: lua('contended'),
     find: "          redis.call('PEXPIRE', waitersName, recordTtl)\n",
-    replace: "          if redis.call('PTTL', waitersName) < 0 then redis.call('PEXPIRE', waitersName, recordTtl) end\n",
+    replace:
+      "          if redis.call('PTTL', waitersName) < 0 then redis.call('PEXPIRE', waitersName, recordTtl) end\n",
     foundBy: lifetimes,
   },
   'Redis: a waiter that renews does not keep the queue': {
@@ -111,7 +115,7 @@ export const redis: Mutants = {
   },
   'Redis: a renewal that steals: any id renews': {
     file: lua('quick'),
-    find: "if byte(packed) ~= PLAIN_MARK or sub(packed, ID_FROM, idEnd) ~= id or byte(packed, idEnd + 1) ~= 10 then return nil end",
+    find: 'if byte(packed) ~= PLAIN_MARK or sub(packed, ID_FROM, idEnd) ~= id or byte(packed, idEnd + 1) ~= 10 then return nil end',
     replace: 'if byte(packed) ~= PLAIN_MARK or byte(packed, idEnd + 1) ~= 10 then return nil end',
     foundBy: edges,
   },

@@ -31,7 +31,10 @@ export function mutantNamed(name: string): Mutant {
 }
 
 /** The parts of a list by what they have in common, in the order in which that first occurs. */
-export function grouped<Part>(parts: readonly Part[], groupOf: (part: Part) => string): ReadonlyMap<string, readonly Part[]> {
+export function grouped<Part>(
+  parts: readonly Part[],
+  groupOf: (part: Part) => string,
+): ReadonlyMap<string, readonly Part[]> {
   const groups = new Map<string, Part[]>()
   for (const part of parts) {
     const group = groups.get(groupOf(part))

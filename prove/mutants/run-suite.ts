@@ -39,11 +39,30 @@ export async function runSuites(
   const folder = mkdtempSync(path.join(tmpdir(), 'leasehold-mutant-'))
   const output = path.join(folder, 'report.json')
   const [project, files, title] = partsOf(suites)
-  const options = ['--config', 'prove/mutants/vitest.config.ts', '--project', project, '--bail', '1', '--maxWorkers', '1']
+  const options = [
+    '--config',
+    'prove/mutants/vitest.config.ts',
+    '--project',
+    project,
+    '--bail',
+    '1',
+    '--maxWorkers',
+    '1',
+  ]
   const only = title === undefined ? [] : ['-t', title]
   const child = spawn(
     process.execPath,
-    ['node_modules/vitest/vitest.mjs', 'run', ...options, ...only, '--reporter', 'json', '--outputFile', output, ...files],
+    [
+      'node_modules/vitest/vitest.mjs',
+      'run',
+      ...options,
+      ...only,
+      '--reporter',
+      'json',
+      '--outputFile',
+      output,
+      ...files,
+    ],
     {
       cwd: root,
       env: { ...process.env, ...(mutant !== undefined && { LEASEHOLD_MUTANT: mutant }) },

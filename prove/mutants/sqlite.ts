@@ -34,7 +34,12 @@ export const sqlite: Mutants = {
     file: file('connection'),
     find: 'pragma synchronous = normal;',
     replace: 'pragma synchronous = off;',
-    foundBy: ['unit/sqlite-faults', 'unit/sqlite-transaction', 'integration/sqlite-faults', 'integration/sqlite-one-log'],
+    foundBy: [
+      'unit/sqlite-faults',
+      'unit/sqlite-transaction',
+      'integration/sqlite-faults',
+      'integration/sqlite-one-log',
+    ],
   },
   'SQLite: a transaction begins as a reader': {
     file: file('statements'),
@@ -86,7 +91,7 @@ export const sqlite: Mutants = {
   },
   'SQLite: a hand-over to another boot': {
     file: file('shortcut'),
-    find: "  if (!stamp.startsWith(`${boot}_`)) return false\n",
+    find: '  if (!stamp.startsWith(`${boot}_`)) return false\n',
     replace: '',
     foundBy: ['unit/sqlite-boots', ...byRule],
   },
@@ -104,7 +109,7 @@ export const sqlite: Mutants = {
   },
   'SQLite: a renewal past the longest hold': {
     file: file('statements'),
-    find: "        and (terms is null or instr(terms, '\"maxHoldMs\"') = 0)\n",
+    find: '        and (terms is null or instr(terms, \'"maxHoldMs"\') = 0)\n',
     replace: '',
     foundBy: ['unit/sqlite-renewal', ...byRule],
   },
@@ -135,7 +140,8 @@ export const sqlite: Mutants = {
   'SQLite: a release at the exact end is one in time': {
     file: file('statements'),
     find: 'where key = ? and id = ? and stamp = ? and expires_at > ?\n        and not exists (select 1 from waiting where waiting.key',
-    replace: 'where key = ? and id = ? and stamp = ? and expires_at >= ?\n        and not exists (select 1 from waiting where waiting.key',
+    replace:
+      'where key = ? and id = ? and stamp = ? and expires_at >= ?\n        and not exists (select 1 from waiting where waiting.key',
     foundBy: byRule,
   },
   'SQLite: the counters do not follow a claim on an idle key': {

@@ -92,7 +92,9 @@ describe('time that a request waits for the row of its key counts', () => {
       }, 'A request that waits for the row')
       await eventually(async () => {
         const { now, keys } = await driver.list({ key })
-        return keys.every(({ claims }) => claims.every(({ state, expiresAt }) => state === 'waiting' || now > expiresAt))
+        return keys.every(({ claims }) =>
+          claims.every(({ state, expiresAt }) => state === 'waiting' || now > expiresAt),
+        )
       }, 'The end of the lease')
       await blocker.query('commit')
       return await answer
@@ -102,7 +104,7 @@ describe('time that a request waits for the row of its key counts', () => {
   }
 
   async function late(): Promise<LockDriver> {
-    onTestFinished(() => server.sql('drop schema if exists late cascade').then(() => {}))
+    onTestFinished(async () => void (await server.sql('drop schema if exists late cascade')))
     return opened(postgres(server.url, { schema: 'late', sendTimeoutMs: 60_000 }))
   }
 

@@ -288,13 +288,13 @@ test('metadata is measured without being written, and as exactly as if it were',
 
 describe('an answer of a driver', () => {
   test('to a renewal says no more than was asked for, and no lease lasts longer than a year', () => {
-    const supports = { ...memory().supports, ttlMaxMs: Infinity }
+    const unbounded = { ...memory().supports, ttlMaxMs: Infinity }
     const longer = { state: 'held', fence: 1, ttlMs: 2 * yearMs } as const
     const renewal = { op: 'renew', key: 'default/named:a', id: 'one', ttlMs: 10_000 } as const
-    expect(checkedAnswer(longer, renewal, supports)).toEqual({ ...longer, ttlMs: 10_000 })
-    expect(checkedNotification(longer, supports)).toEqual({ ...longer, ttlMs: yearMs })
-    expect(limitFault({ ...renewal, ttlMs: yearMs }, supports)).toBeUndefined()
-    expect(limitFault({ ...renewal, ttlMs: yearMs + 1 }, supports)).toMatchObject({ code: 'INVALID', field: 'ttlMs' })
+    expect(checkedAnswer(longer, renewal, unbounded)).toEqual({ ...longer, ttlMs: 10_000 })
+    expect(checkedNotification(longer, unbounded)).toEqual({ ...longer, ttlMs: yearMs })
+    expect(limitFault({ ...renewal, ttlMs: yearMs }, unbounded)).toBeUndefined()
+    expect(limitFault({ ...renewal, ttlMs: yearMs + 1 }, unbounded)).toMatchObject({ code: 'INVALID', field: 'ttlMs' })
   })
 
   const bad = [...never, -1]
