@@ -63,7 +63,7 @@ export const claim: Mutants = {
     file: client('claim-renewal'),
     find: 'return hold === undefined ? deadline : Math.min(deadline, Math.floor(hold.until))',
     replace: 'return deadline',
-    foundBy: ['unit/lease', 'unit/hand-off', 'unit/locks'],
+    foundBy: byState,
   },
   'a release is not retried during the grace': {
     file: client('claim-renewal'),
@@ -238,7 +238,7 @@ export const claim: Mutants = {
     file: 'src/core/time/environment.ts',
     find: 'Math.min(Math.max(0, Math.ceil(delayMs)), timerMaxMs)',
     replace: 'Math.max(0, Math.ceil(delayMs))',
-    foundBy: ['unit/clock'],
+    foundBy: ['unit/bounded', 'unit/clock'],
   },
   'a time limit beyond 2^31 ms is over at once': {
     file: 'src/core/time/bounded.ts',

@@ -69,7 +69,7 @@ export const redis: Mutants = {
     file: lua('fence'),
     find: "  if last > clock then redis.call('SET', name, stored) end\n",
     replace: '',
-    foundBy: ['integration/redis-fences', ...contract],
+    foundBy: ['integration/redis-faults > fence counter', 'integration/redis-fences'],
   },
   'Redis: the fence floor of the clock is not applied': {
     file: lua('fence'),

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { grouped } from './rooms.ts'
 
 /** The last result of each mutant. */
-const resultsFile = fileURLToPath(new URL('../../../prove/mutants/results.json', import.meta.url))
+const resultsFile = fileURLToPath(new URL('../../../docs/proof/mutants.json', import.meta.url))
 
 export interface MutantResult {
   readonly room: string
