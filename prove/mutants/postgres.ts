@@ -1,9 +1,9 @@
 import type { Mutants } from './mutant.ts'
 
 const sql = (name: string): string => `src/drivers/postgres/functions/${name}.sql`
-const contract = ['integration/postgres > postgres keeps the contract', 'integration/postgres > postgres'] as const
+const contract = ['integration/postgres > postgres keeps the contract'] as const
 const commits = ['integration/postgres-commits'] as const
-const batches = ['integration/postgres-edges', 'integration/postgres-batches', ...contract] as const
+const batches = ['integration/postgres-edges', ...contract] as const
 
 /** PostgreSQL: the rule in SQL, and its fast paths. */
 export const postgres: Mutants = {

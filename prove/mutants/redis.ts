@@ -1,12 +1,9 @@
 import type { Mutants } from './mutant.ts'
 
 const lua = (name: string): string => `src/drivers/redis/lua/${name}.lua`
-const contract = [
-  'integration/redis-contract > redis keeps the contract',
-  'integration/redis-contract > the rule in Lua',
-] as const
+const contract = ['integration/redis-edges', 'integration/redis-contract > redis keeps the contract'] as const
 const lifetimes = ['integration/redis-lifetimes'] as const
-const edges = ['integration/redis-batches', ...contract] as const
+const edges = ['integration/redis-edges', 'integration/redis-batches'] as const
 
 /** Redis: the rule in Lua, its fast paths, and how long the server keeps its keys. */
 export const redis: Mutants = {
@@ -111,7 +108,7 @@ export const redis: Mutants = {
     file: lua('solo'),
     find: '      < tonumber(string.sub(packed, TTL_FROM, TTL_TO)) then',
     replace: '      <= tonumber(string.sub(packed, TTL_FROM, TTL_TO)) then',
-    foundBy: contract,
+    foundBy: edges,
   },
   'Redis: a renewal that steals: any id renews': {
     file: lua('quick'),
@@ -123,7 +120,7 @@ export const redis: Mutants = {
     file: lua('solo'),
     find: 'if string.byte(packed) == PLAIN_MARK and string.sub(packed, ID_FROM) == text\n',
     replace: 'if string.byte(packed) == PLAIN_MARK\n',
-    foundBy: contract,
+    foundBy: edges,
   },
   'Redis: a near miss: an id that begins another renews its claim': {
     file: lua('quick'),

@@ -1,7 +1,7 @@
 import type { Mutants } from './mutant.ts'
 
 const file = (name: string): string => `src/drivers/sqlite/${name}.ts`
-const byRule = ['unit/sqlite-shortcut', 'unit/sqlite-conformance', 'unit/sqlite-renewal'] as const
+const byRule = ['unit/sqlite-edges', 'unit/sqlite-shortcut', 'unit/sqlite-conformance', 'unit/sqlite-renewal'] as const
 
 /** The SQLite store: the rule in a transaction, and its shortcuts. */
 export const sqlite: Mutants = {

@@ -2,7 +2,8 @@ import { afterAll, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { modelTest, type Harness } from '../../src/testing/index.ts'
 import { around } from '../support/around.ts'
-import { claim, claimOf, claiming, renew, release } from '../support/claims.ts'
+import { claim, claimOf, claiming } from '../support/claims.ts'
+import { expectExactEnds, expectHandOvers } from '../support/exact-end.ts'
 import { isLong } from '../support/extent.ts'
 import { postgresHarness } from '../support/postgres-harness.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
@@ -25,32 +26,26 @@ const neverAlone: Harness = {
   },
 }
 
-modelTest('postgres in batches', neverAlone, { runs: isLong ? 500 : 60, timeLimitMs: 60_000, seed: 3 })
-
-const over = { state: 'absent', reason: 'expired' }
-
-for (const [way, harness] of Object.entries({ alone, 'in a batch': neverAlone })) {
-  test(`at the exact end of a lease it is over for a request that comes ${way}`, async () => {
-    const bench = await harness.open()
+test.each(['alone', 'at once'] as const)(
+  'at the exact end of a lease it is over for requests that come %s',
+  async (way) => {
+    const bench = await alone.open()
     try {
-      const driver = await bench.driver()
-      const [renewed, released, shared, beside] = [
-        claimOf('a', { ttlMs: 1000 }),
-        claimOf('b', { ttlMs: 1000 }),
-        claimOf('c', { ttlMs: 1000, mode: 'shared' }),
-        claimOf('c', { ttlMs: 5000, mode: 'shared' }),
-      ]
-      for (const each of [renewed, released, shared, beside]) await claim(driver, each)
-      await bench.advance(1000)
-      expect(await renew(driver, renewed)).toEqual(over)
-      expect(await release(driver, released)).toEqual(over)
-      expect(await renew(driver, shared)).toEqual(over)
-      expect(await renew(driver, beside)).toMatchObject({ state: 'held' })
+      await expectExactEnds(await bench.driver(), (milliseconds) => bench.advance(milliseconds), way)
     } finally {
       await bench.close()
     }
-  })
-}
+  },
+)
+
+test('a hand-over to a claim that is not plain, or behind one that is over, is as the rule says', async () => {
+  const bench = await alone.open()
+  try {
+    await expectHandOvers(await bench.driver(), (milliseconds) => bench.advance(milliseconds))
+  } finally {
+    await bench.close()
+  }
+})
 
 test('a batch of renewals beside others renews nobody who was asked to leave, or past the longest hold', async () => {
   const bench = await alone.open()
@@ -72,3 +67,5 @@ test('a batch of renewals beside others renews nobody who was asked to leave, or
     await bench.close()
   }
 })
+
+modelTest('postgres in batches', neverAlone, { runs: isLong ? 500 : 60, timeLimitMs: 60_000, seed: 3 })

@@ -204,6 +204,18 @@ describe('a renewal', () => {
     expect(await ask.renew('one')).toMatchObject(held)
   })
 
+  test('gives the claim to such a node only if that is free: nobody is evicted for it, though the claim was forced', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 2000 })
+    await cast.world.pass(2000)
+    const ask = await cast.driver()
+    await ask.claim('one', { evict: 'all' })
+    cast.store(1).restartEmpty()
+    await cast.holdOn(1, 'other')
+    expect(await ask.renew('one')).toMatchObject(held)
+    await cast.world.pass(0)
+    expect((await cast.holdersOn(1)).map((holder) => holder.split(' ')[0])).toEqual(['other'])
+  })
+
   test('keeps a lease through the restart of every node, one after the other', async () => {
     const cast = new Cast([0, 0, 0], { votesAfter: 2000 })
     await cast.world.pass(2000)
@@ -225,7 +237,8 @@ describe('a renewal', () => {
     expect(await ask.claim('one')).toMatchObject(held)
     await cast.world.pass(200)
     expect(await cast.holdersOn(1)).toEqual([])
-    const other = await cast.driver()
+    // The one answers first.
+    const other = await cast.driver([undefined, slow(20), slow(20)])
     expect(await other.renew('one')).toMatchObject(held)
   })
 
