@@ -163,6 +163,8 @@ export const redis: Mutants = {
     find: 'math.min(ttl, holder[EXPIRES_AT] + holder[GRACE] - now)',
     replace: 'math.min(ttl, holder[EXPIRES_AT] - now)',
     foundBy: contract,
+    equivalent:
+      'The shortcut is for keys that have waiters, so a newcomer is first in its queue only if somebody has deleted that by hand. Its next poll is answered by the rule.',
   },
   'Redis: over-granted permits': {
     file: lua('conflict'),

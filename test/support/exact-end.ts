@@ -86,12 +86,19 @@ export async function expectHandOvers(
   ).then((statuses) => statuses.slice(1))
   expect(blocking).toMatchObject({ state: 'waiting', againMs: 6000 })
   await advance(1000)
+  // Whoever comes now finds the first reader over; the end is kept for the heir.
+  await sent(driver, [claiming(claimOf('unclean'))], 'alone')
   for (const holder of [first, brief, reader]) {
     if (holder !== undefined) expect(await released(holder)).toEqual([{ state: 'absent', reason: 'released' }])
   }
-  // Its time was over before its turn came.
+  // The first waiter's time was over before its turn came: it never held, so nobody takes over from it.
+  const [next] = await renewed(second)
+  expect(next).toMatchObject({ state: 'held' })
+  expect(next?.state === 'held' && next.after).toBeUndefined()
   expect(await renewed(dead)).toMatchObject([{ state: 'absent' }])
-  expect(await renewed(second)).toMatchObject([{ state: 'held' }])
+  const { now, keys } = await driver.list({ key: bounded.key })
+  const listed = keys.flatMap(({ claims }) => claims).find(({ id }) => id === bounded.id)
+  expect((listed?.expiresAt ?? Infinity) - now).toBeLessThanOrEqual(2000)
   expect(await renewed(bounded)).toMatchObject([{ state: 'held', ttlMs: 2000 }])
   expect(await renewed(heir)).toMatchObject([{ state: 'held', after: { how: 'expired' } }])
   // The holder is over, and the first waiter holds: only one is left ahead of a newcomer.

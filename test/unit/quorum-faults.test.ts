@@ -231,6 +231,18 @@ describe('a renewal', () => {
     }
   })
 
+  test('is not what a claim that is sent again does: a node that got it late does not count then either', async () => {
+    const cast = new Cast([0, 0, 0], { answerWithin: 50 })
+    let messages = 0
+    const lateAtFirst = { delayMs: () => ((messages += 1) <= 2 ? 40 : 0) }
+    const ask = await cast.driver([undefined, undefined, lateAtFirst])
+    expect(await ask.claim('one')).toMatchObject(held)
+    await cast.world.pass(200)
+    expect(await cast.holdersOn(3)).toHaveLength(1)
+    cast.store(2).down = true
+    expect(await ask.claim('one')).toMatchObject({ state: 'unknown' })
+  })
+
   test('by a client that did not make the claim is none the worse for one node that never had it', async () => {
     const cast = new Cast()
     const ask = await cast.driver([cut])
@@ -290,6 +302,8 @@ describe('a renewal', () => {
     await cast.world.pass(299)
     expect(await cast.holdersOn(1)).toHaveLength(1)
     await cast.world.pass(2)
+    const renewal = { op: 'renew', key: 'default/named:x', id: 'one', ttlMs: 1000 } as const
+    expect(await cast.store(1).link().send([renewal])).toEqual([{ state: 'absent', reason: 'max-hold' }])
     expect(await ask.renew('one')).toMatchObject({ state: 'absent', reason: 'max-hold' })
   })
 })
