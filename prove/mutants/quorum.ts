@@ -1,7 +1,7 @@
 import type { Mutants } from './mutant.ts'
 
 const file = (name: string): string => `src/drivers/quorum/${name}.ts`
-const byFaults = ['unit/quorum-faults', 'unit/quorum-fences', 'unit/quorum'] as const
+const byFaults = ['unit/quorum-faults', 'unit/quorum-fences'] as const
 
 /** A quorum: the majority of unequal nodes decides. */
 export const quorum: Mutants = {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { LeaseholdError } from '../../src/core/errors.ts'
+import { quorum } from '../../src/drivers/quorum/driver.ts'
 import type { MajorityGrant } from '../../src/drivers/quorum/grants.ts'
 import { Node } from '../../src/drivers/quorum/node.ts'
 import { Quorum } from '../../src/drivers/quorum/quorum.ts'
@@ -330,6 +331,41 @@ describe('a release', () => {
   })
 })
 
+describe('a node that cannot be told of an end', () => {
+  /** A quorum whose third node refuses releases for a while. */
+  async function quorumThatForgets(cast: Cast) {
+    const links = cast.stores.map((store) => store.link())
+    const [, , third] = links
+    if (third === undefined) throw new Error('There is no third node.')
+    const away: LockDriver = {
+      ...third,
+      send: (requests) =>
+        cast.world.now < 1200 && requests.some(({ op }) => op === 'release')
+          ? Promise.reject(new Error('away'))
+          : third.send(requests),
+    }
+    return cast.driverOver([...links.slice(0, 2), away])
+  }
+
+  test('is told during the grace of a lease, too: until then it blocks others', async () => {
+    const cast = new Cast()
+    const ask = await quorumThatForgets(cast)
+    expect(await ask.claim('one', { graceMs: 2000 })).toMatchObject(held)
+    await ask.release('one')
+    await cast.world.pass(2200)
+    expect(await cast.holdersOn(3)).toEqual([])
+  })
+
+  test('is told during the grace of a claim that came to nothing', async () => {
+    const cast = new Cast()
+    for (const place of [1, 2]) await cast.holdOn(place, 'other', { ttlMs: 60_000 })
+    const ask = await quorumThatForgets(cast)
+    expect(await ask.claim('one', { graceMs: 2000 })).toEqual(refused)
+    await cast.world.pass(2200)
+    expect(await cast.holdersOn(3)).toEqual([])
+  })
+})
+
 describe('a node that came back empty', () => {
   test('does not vote earlier for a clock that is set forward meanwhile', async () => {
     const cast = new Cast([0, 0, 0], { votesAfter: '2m' })
@@ -595,6 +631,33 @@ describe('a quorum', () => {
   test.each([0, 1, 2, 4])('of %i stores is refused', async (count) => {
     const cast = new Cast(Array.from({ length: count }, () => 0))
     await expect(cast.driver()).rejects.toMatchObject({ code: 'INVALID' })
+  })
+
+  test('of a store whose locks end with a connection is refused, also where that turns out later', async () => {
+    const cast = new Cast()
+    const links = cast.stores.map((store) => store.link())
+    const [first, ...others] = links
+    if (first === undefined) throw new Error('There is no node.')
+    const supports = { ...first.supports, lifetime: 'connection' } as const
+    const refusal = expect.objectContaining({ code: 'UNSUPPORTED' }) as Error
+    await expect(cast.driverOver([{ ...first, supports }, ...others])).rejects.toThrow(refusal)
+    let changed = false
+    const changing = links.map((link) => ({
+      ...link,
+      get supports() {
+        return changed ? supports : link.supports
+      },
+    }))
+    const ask = await cast.driverOver(changing)
+    changed = true
+    expect(await ask.claim('one')).toMatchObject(unknown)
+    for (const store of cast.stores) expect(store.sent.flat()).toEqual([])
+  })
+
+  test('of two drivers of one store is refused', () => {
+    const cast = new Cast()
+    const links = cast.stores.map((store, place) => ({ ...store.link(), store: `file-${Math.min(place, 1)}` }))
+    expect(() => quorum(links)).toThrow(/of one store/)
   })
 
   test('of one store several times over is refused', async () => {
