@@ -192,6 +192,16 @@ describe('a renewal', () => {
     expect(await (await cast.driver()).claim('two')).toEqual(refused)
   })
 
+  test('that comes too late leaves the grace to a node that has not answered', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver([undefined, undefined, slow(30)])
+    await ask.claim('one', { graceMs: 2000 })
+    await cast.world.pass(1100)
+    expect(await ask.renew('one')).toEqual({ state: 'absent', reason: 'expired' })
+    await cast.world.pass(200)
+    expect(await cast.holdersOn(3)).toHaveLength(1)
+  })
+
   test('gives the claim to a node that came back empty, which counts from the next one on', async () => {
     const cast = new Cast([0, 0, 0], { votesAfter: 2000 })
     await cast.world.pass(2000)
