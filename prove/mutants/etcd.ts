@@ -77,7 +77,7 @@ export const etcd: Mutants = {
     file: file('driver'),
     find: 'testLeaseSeconds : Math.ceil(ttlMs / 1000))',
     replace: 'testLeaseSeconds : Math.max(1, Math.floor(ttlMs / 1000)))',
-    foundBy: ['integration/etcd-leases'],
+    foundBy: ['integration/etcd-leases > of seconds and a part'],
   },
   'etcd: a grant counts from its answer': {
     file: leases('leases'),

@@ -45,7 +45,7 @@ export const sqlite: Mutants = {
     file: file('statements'),
     find: "begin: command('begin immediate'),",
     replace: "begin: command('begin'),",
-    foundBy: ['unit/sqlite-transaction', 'integration/sqlite-faults', 'integration-alone/sqlite-processes'],
+    foundBy: ['unit/sqlite-transaction'],
   },
   'SQLite: an expired first waiter is promoted': {
     file: file('shortcut'),

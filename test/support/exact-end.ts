@@ -77,6 +77,12 @@ export async function expectHandOvers(
     {},
     {},
   )
+  const [whole, ranged = claimOf(''), behind = claimOf('')] = await queued(
+    'ranged',
+    {},
+    { range: { start: 0, end: 10 } },
+    {},
+  )
   const over = claimOf('over', { ttlMs: 1000 })
   await sent(driver, [claiming(over), claiming(claimOf('over')), claiming(claimOf('over'))], 'alone')
   const [blocking] = await sent(
@@ -88,13 +94,15 @@ export async function expectHandOvers(
   await advance(1000)
   // Whoever comes now finds the first reader over; the end is kept for the heir.
   await sent(driver, [claiming(claimOf('unclean'))], 'alone')
-  for (const holder of [first, brief, reader]) {
+  for (const holder of [first, brief, reader, whole]) {
     if (holder !== undefined) expect(await released(holder)).toEqual([{ state: 'absent', reason: 'released' }])
   }
   // The first waiter's time was over before its turn came: it never held, so nobody takes over from it.
   const [next] = await renewed(second)
   expect(next).toMatchObject({ state: 'held' })
   expect(next?.state === 'held' && next.after).toBeUndefined()
+  expect(await renewed(behind)).toMatchObject([{ state: 'waiting' }])
+  expect(await renewed(ranged)).toMatchObject([{ state: 'held' }])
   expect(await renewed(dead)).toMatchObject([{ state: 'absent' }])
   const { now, keys } = await driver.list({ key: bounded.key })
   const listed = keys.flatMap(({ claims }) => claims).find(({ id }) => id === bounded.id)

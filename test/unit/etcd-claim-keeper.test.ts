@@ -146,3 +146,14 @@ test('a request that begins when the end is due, and not yet carried out, holds 
   for (const action of deferred) action()
   expect(ended).toEqual([])
 })
+
+test('a claim that is sent again is trusted no longer than before: only a renewal writes anew', async () => {
+  const one = claimOf('a')
+  await answer(claiming(one), held)
+  const trusted = claims.find(one.id)?.trustedUntil
+  await time.advance(ttlMs / 2)
+  await answer(claiming(one), held)
+  expect(claims.find(one.id)?.trustedUntil).toBe(trusted)
+  await answer(renewing(one), held)
+  expect(claims.find(one.id)?.trustedUntil).toBe((trusted ?? 0) + ttlMs / 2)
+})

@@ -72,3 +72,12 @@ test('commits survive the end of any process, and checkpoints are synced: synchr
   expect(connection.database.query('pragma journal_mode').get()).toEqual({ journal_mode: 'wal' })
   connection.database.close()
 })
+
+test('the file is locked from the beginning of a transaction, before anything is read', () => {
+  const shared = file()
+  const [connection, other] = [openConnection(shared, environment, false), openConnection(shared, environment, false)]
+  inTransaction(connection, self, () => {
+    expect(() => other.database.exec('begin immediate')).toThrow(/locked/)
+  })
+  for (const each of [connection, other]) each.database.close()
+})
