@@ -69,7 +69,7 @@ async function prove(): Promise<void> {
       }
     }),
   )
-  writeFileSync(path.join(root, 'docs/proof-mutants.md'), mutantsPage(readResults()))
+  writeFileSync(path.join(root, 'docs/proof-mutants.md'), mutantsPage(readResults(), all.length))
   const count = (outcome: MutantResult['outcome']): number =>
     today.filter((result) => result.outcome === outcome).length
   report({

@@ -33,7 +33,7 @@ export function isGood(outcome: MutantResult['outcome']): boolean {
 }
 
 /** The page that shows every mutant and what found it. */
-export function mutantsPage(results: readonly MutantResult[]): string {
+export function mutantsPage(results: readonly MutantResult[], planned: number): string {
   const byRoom = [...grouped(results, ({ room }) => room)]
   const counted = byRoom.map(([room, of]) => {
     const count = (outcome: MutantResult['outcome']): number => of.filter((result) => result.outcome === outcome).length
@@ -44,7 +44,9 @@ export function mutantsPage(results: readonly MutantResult[]): string {
   return `# Planted faults
 
 \`npm run prove -- mutants\` changes one place of the source at a time, as a test loads it, and runs the suites that must
-find it. First, the same suites must pass without any change. Of ${results.length} faults, ${found} are found.
+find it. First, the same suites must pass without any change.
+
+The table has ${planned} faults; ${results.length} have been planted so far, and ${found} of them are found.
 
 | room | planted | found | equivalent | left |
 | --- | --- | --- | --- | --- |
