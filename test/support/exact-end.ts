@@ -83,8 +83,8 @@ export async function expectHandOvers(
     { range: { start: 0, end: 10 } },
     {},
   )
-  const over = claimOf('over', { ttlMs: 1000 })
-  await sent(driver, [claiming(over), claiming(claimOf('over')), claiming(claimOf('over'))], 'alone')
+  const brieflyHeld = claimOf('over', { ttlMs: 1000 })
+  await sent(driver, [claiming(brieflyHeld), claiming(claimOf('over')), claiming(claimOf('over'))], 'alone')
   const [blocking] = await sent(
     driver,
     [claiming(claimOf('grace', { ttlMs: 1000, graceMs: 5000 })), claiming(claimOf('grace'))],
