@@ -161,6 +161,12 @@ async function remainingSeconds(lease: number): Promise<number> {
 }
 
 describe('a claim that is to outlive its process', () => {
+  test('of seconds and a part has the part as well: its etcd lease is of whole seconds, rounded up', async () => {
+    const driver = await open(freshPrefix())
+    const status = await claim(driver, claimOf('a', { ttlMs: 20_900 }))
+    expect(status.state === 'held' && status.ttlMs).toBe(20_900)
+  })
+
   test('has all of its time, however much of the lease of other claims is over', async () => {
     const prefix = freshPrefix()
     const driver = await open(prefix)

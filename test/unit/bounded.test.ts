@@ -75,6 +75,16 @@ describe('a limit of time', () => {
     expect(await settledWithin(systemEnvironment(), 20, never)).toBeUndefined()
   })
 
+  test('longer than a timer can count is not over at once', async () => {
+    let reached = 0
+    const limit = timeLimit(2 ** 32, () => (reached += 1))
+    const timer = systemEnvironment().timer(2 ** 32, () => (reached += 1))
+    await pause(50)
+    limit.cancel()
+    timer.cancel()
+    expect(reached).toBe(0)
+  })
+
   test('that is cancelled is not reached, also when its time has come', async () => {
     let reached = 0
     const limit = timeLimit(1, () => (reached += 1))

@@ -303,6 +303,33 @@ describe('holding', () => {
     expect(player.tick(28_498).effects).toMatchObject([{ type: 'lost', reason: 'preempted' }])
   })
 
+  test('asked to leave, trusts no more than it is told is left, from when it hears of it', () => {
+    const player = holding().received({ state: 'held', fence: 7, ttlMs: 10_000, leaving: 'preempted' }, 5000)
+    expect(player.effects).toEqual([{ type: 'leaving', reason: 'preempted', leftMs: 9498 }])
+    expect(player.tick(14_498).done).toEqual(['lost'])
+  })
+
+  test('trusts no more for what another thread was told while a shorter ttl waits to be asked for', () => {
+    const player = holding().tick(10_000).play({ type: 'renew', at: 10_500, ttlMs: 3000 })
+    const elsewhere = { type: 'answer', status: held(), askedMs: 30_000, random: 0.5, elsewhere: true } as const
+    expect(player.play({ ...elsewhere, sentAt: 10_600, at: 10_700 }).state.deadline).toBe(28_498)
+  })
+
+  test('trusts no more for what another thread asked before its own last answer', () => {
+    const player = holding().play({ type: 'renew', at: 10_000, ttlMs: 3000 }).answer(held(3000), 10_000, 10_100, 3000)
+    const { deadline } = player.state
+    expect(deadline).toBe(12_848)
+    const elsewhere = { type: 'answer', status: held(), askedMs: 30_000, random: 0.5, elsewhere: true } as const
+    expect(player.play({ ...elsewhere, sentAt: 10_050, at: 10_200 }).state.deadline).toBe(deadline)
+  })
+
+  test('with a time by which it must end trusts no lease beyond that', () => {
+    const player = new Player({ terms: { hold: { until: 20_000, ttlMinMs: 100 } } }).answer(held(), 0)
+    expect(player.state.deadline).toBe(20_000)
+    expect(player.tick(10_000).answer(held(), 10_000).state.deadline).toBe(20_000)
+    expect(player.tick(20_000).effects).toMatchObject([{ type: 'lost', reason: 'max-hold' }])
+  })
+
   test('is asked to leave once, however often that is heard', () => {
     const leaving = { state: 'held', fence: 7, ttlMs: 25_000, leaving: 'preempted' } as const
     const player = holding().received(leaving, 5000)
@@ -357,6 +384,14 @@ describe('letting go', () => {
     expect(fail(70).done).toEqual([])
     player.tick(29_990)
     expect(fail(29_990).state.phase).toBe('over')
+  })
+
+  test('is tried during the grace too: until then the claim blocks others', () => {
+    const player = new Player({ claim: { graceMs: 10_000 } }).answer(held(), 0).play({ type: 'release', at: 0 })
+    const fail = (at: number) => player.play({ type: 'release-answer', at, status: unknown, random: 0.5 })
+    expect(fail(29_990).state.phase).toBe('releasing')
+    player.tick(39_900)
+    expect(fail(39_990).state.phase).toBe('over')
   })
 
   test('after a loss only says goodbye', () => {

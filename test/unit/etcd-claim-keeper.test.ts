@@ -109,3 +109,51 @@ test('a claim whose outcome is not known is ended in time, should it have been m
   claims.clear()
   expect(time.timers).toBe(0)
 })
+
+test('no claim is ended before its time is over', async () => {
+  const one = claimOf('a')
+  await answer(claiming(one), held)
+  await time.advance(ttlMs - 1)
+  expect(ended).toEqual([])
+  await time.advance(1)
+  expect(ended).toHaveLength(1)
+})
+
+test('a renewal whose outcome is not known puts the end off, as it may have been carried out', async () => {
+  const one = claimOf('a')
+  await answer(claiming(one), held)
+  await time.advance(ttlMs - 100)
+  await answer(renewing(one), { state: 'unknown', error: new Error('lost') })
+  await time.advance(ttlMs - 1)
+  expect(ended).toEqual([])
+  await time.advance(1)
+  expect(ended).toHaveLength(1)
+})
+
+test('a request that begins when the end is due, and not yet carried out, holds it off', async () => {
+  const deferred: (() => void)[] = []
+  const environment = { ...time.environment, defer: (action: () => void) => void deferred.push(action) }
+  const keeper = new ClaimKeeper(environment, async (over) => {
+    ended.push({ ids: over.map(({ id }) => id), answer: () => {} })
+    return 'removed'
+  })
+  const one = claimOf('a')
+  await keeper.begin([claiming(one)])
+  keeper.note([claiming(one)], [held], () => 7, environment.now())
+  await time.advance(ttlMs)
+  expect(deferred).toHaveLength(1)
+  await keeper.begin([renewing(one)])
+  for (const action of deferred) action()
+  expect(ended).toEqual([])
+})
+
+test('a claim that is sent again is trusted no longer than before: only a renewal writes anew', async () => {
+  const one = claimOf('a')
+  await answer(claiming(one), held)
+  const trusted = claims.find(one.id)?.trustedUntil
+  await time.advance(ttlMs / 2)
+  await answer(claiming(one), held)
+  expect(claims.find(one.id)?.trustedUntil).toBe(trusted)
+  await answer(renewing(one), held)
+  expect(claims.find(one.id)?.trustedUntil).toBe((trusted ?? 0) + ttlMs / 2)
+})

@@ -7,7 +7,8 @@ import { Batcher, submitOnce } from '../../src/core/client/batcher.ts'
 import type { Claim, LockDriver, Request, ClaimStatus, Supports } from '../../src/core/contract/driver.ts'
 import { fullSupport } from '../../src/core/contract/supports.ts'
 import { limitFault } from '../../src/core/contract/limits.ts'
-import { metadataFault } from '../../src/core/contract/bounds.ts'
+import { metadataFault, yearMs } from '../../src/core/contract/bounds.ts'
+import { checkedAnswer, checkedNotification } from '../../src/core/contract/status-check.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
 import { pageIn, statusesIn, storeIn } from '../../src/core/wire/replies.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
@@ -286,6 +287,16 @@ test('metadata is measured without being written, and as exactly as if it were',
 // ---- what comes back
 
 describe('an answer of a driver', () => {
+  test('to a renewal says no more than was asked for, and no lease lasts longer than a year', () => {
+    const unbounded = { ...memory().supports, ttlMaxMs: Infinity }
+    const longer = { state: 'held', fence: 1, ttlMs: 2 * yearMs } as const
+    const renewal = { op: 'renew', key: 'default/named:a', id: 'one', ttlMs: 10_000 } as const
+    expect(checkedAnswer(longer, renewal, unbounded)).toEqual({ ...longer, ttlMs: 10_000 })
+    expect(checkedNotification(longer, unbounded)).toEqual({ ...longer, ttlMs: yearMs })
+    expect(limitFault({ ...renewal, ttlMs: yearMs }, unbounded)).toBeUndefined()
+    expect(limitFault({ ...renewal, ttlMs: yearMs + 1 }, unbounded)).toMatchObject({ code: 'INVALID', field: 'ttlMs' })
+  })
+
   const bad = [...never, -1]
 
   /** A store that answers every claim and renewal with this. */

@@ -1,6 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { LeaseholdError } from '../../src/core/errors.ts'
+import { quorum } from '../../src/drivers/quorum/driver.ts'
+import type { MajorityGrant } from '../../src/drivers/quorum/grants.ts'
+import { Node } from '../../src/drivers/quorum/node.ts'
+import { Quorum } from '../../src/drivers/quorum/quorum.ts'
+import { countVote } from '../../src/drivers/quorum/renewing.ts'
 import { Cast, cut, mute, slow } from './quorum/cast.ts'
 
 const held = { state: 'held' }
@@ -187,6 +192,16 @@ describe('a renewal', () => {
     expect(await (await cast.driver()).claim('two')).toEqual(refused)
   })
 
+  test('that comes too late leaves the grace to a node that has not answered', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver([undefined, undefined, slow(30)])
+    await ask.claim('one', { graceMs: 2000 })
+    await cast.world.pass(1100)
+    expect(await ask.renew('one')).toEqual({ state: 'absent', reason: 'expired' })
+    await cast.world.pass(200)
+    expect(await cast.holdersOn(3)).toHaveLength(1)
+  })
+
   test('gives the claim to a node that came back empty, which counts from the next one on', async () => {
     const cast = new Cast([0, 0, 0], { votesAfter: 2000 })
     await cast.world.pass(2000)
@@ -198,6 +213,18 @@ describe('a renewal', () => {
     expect(await cast.holdersOn(1)).toHaveLength(1)
     cast.store(2).down = true
     expect(await ask.renew('one')).toMatchObject(held)
+  })
+
+  test('gives the claim to such a node only if that is free: nobody is evicted for it, though the claim was forced', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 2000 })
+    await cast.world.pass(2000)
+    const ask = await cast.driver()
+    await ask.claim('one', { evict: 'all' })
+    cast.store(1).restartEmpty()
+    await cast.holdOn(1, 'other')
+    expect(await ask.renew('one')).toMatchObject(held)
+    await cast.world.pass(0)
+    expect((await cast.holdersOn(1)).map((holder) => holder.split(' ')[0])).toEqual(['other'])
   })
 
   test('keeps a lease through the restart of every node, one after the other', async () => {
@@ -213,6 +240,46 @@ describe('a renewal', () => {
         await cast.world.pass(300)
       }
     }
+  })
+
+  test('is not what a claim that is sent again does: a node that got it late does not count then either', async () => {
+    const cast = new Cast([0, 0, 0], { answerWithin: 50 })
+    let messages = 0
+    const lateAtFirst = { delayMs: () => ((messages += 1) <= 2 ? 40 : 0) }
+    const ask = await cast.driver([undefined, undefined, lateAtFirst])
+    expect(await ask.claim('one')).toMatchObject(held)
+    await cast.world.pass(200)
+    expect(await cast.holdersOn(3)).toHaveLength(1)
+    cast.store(2).down = true
+    expect(await ask.claim('one')).toMatchObject({ state: 'unknown' })
+  })
+
+  test('by a client that did not make the claim is none the worse for one node that never had it', async () => {
+    const cast = new Cast()
+    const ask = await cast.driver([cut])
+    expect(await ask.claim('one')).toMatchObject(held)
+    await cast.world.pass(200)
+    expect(await cast.holdersOn(1)).toEqual([])
+    // The one answers first.
+    const other = await cast.driver([undefined, slow(20), slow(20)])
+    expect(await other.renew('one')).toMatchObject(held)
+  })
+
+  test('of a lease that is over counts no late vote: another may have held meanwhile', async () => {
+    const cast = new Cast()
+    const environment = cast.world.environment()
+    const majority = new Quorum([], environment, { driftRate: 0, answerWithinMs: undefined })
+    const node = new Node(cast.store(1).link(), 1, environment, 0)
+    const claim = { ...claimOf('late'), key: 'default/named:x' }
+    const until = environment.now() + 1000
+    const grant: MajorityGrant = { claim, fence: 7, ttlMs: 1000, grantedAt: 0, until, votes: new Map() }
+    majority.grants.put(grant, environment.now())
+    await cast.world.pass(1000)
+    countVote(majority, grant, node, { state: 'held', fence: 7, ttlMs: 500 })
+    expect(grant.votes.size).toBe(0)
+    grant.until += 1
+    countVote(majority, grant, node, { state: 'held', fence: 7, ttlMs: 500 })
+    expect(grant.votes.size).toBe(1)
   })
 
   test('does not count a node that got the claim late, while others could have had it', async () => {
@@ -246,6 +313,8 @@ describe('a renewal', () => {
     await cast.world.pass(299)
     expect(await cast.holdersOn(1)).toHaveLength(1)
     await cast.world.pass(2)
+    const renewal = { op: 'renew', key: 'default/named:x', id: 'one', ttlMs: 1000 } as const
+    expect(await cast.store(1).link().send([renewal])).toEqual([{ state: 'absent', reason: 'max-hold' }])
     expect(await ask.renew('one')).toMatchObject({ state: 'absent', reason: 'max-hold' })
   })
 })
@@ -269,6 +338,41 @@ describe('a release', () => {
     cast.store(3).down = true
     cast.store(2).down = true
     expect(await ask.release('one')).toMatchObject(unknown)
+  })
+})
+
+describe('a node that cannot be told of an end', () => {
+  /** A quorum whose third node refuses releases for a while. */
+  async function quorumThatForgets(cast: Cast) {
+    const links = cast.stores.map((store) => store.link())
+    const [, , third] = links
+    if (third === undefined) throw new Error('There is no third node.')
+    const away: LockDriver = {
+      ...third,
+      send: (requests) =>
+        cast.world.now < 1200 && requests.some(({ op }) => op === 'release')
+          ? Promise.reject(new Error('away'))
+          : third.send(requests),
+    }
+    return cast.driverOver([...links.slice(0, 2), away])
+  }
+
+  test('is told during the grace of a lease, too: until then it blocks others', async () => {
+    const cast = new Cast()
+    const ask = await quorumThatForgets(cast)
+    expect(await ask.claim('one', { graceMs: 2000 })).toMatchObject(held)
+    await ask.release('one')
+    await cast.world.pass(2200)
+    expect(await cast.holdersOn(3)).toEqual([])
+  })
+
+  test('is told during the grace of a claim that came to nothing', async () => {
+    const cast = new Cast()
+    for (const place of [1, 2]) await cast.holdOn(place, 'other', { ttlMs: 60_000 })
+    const ask = await quorumThatForgets(cast)
+    expect(await ask.claim('one', { graceMs: 2000 })).toEqual(refused)
+    await cast.world.pass(2200)
+    expect(await cast.holdersOn(3)).toEqual([])
   })
 })
 
@@ -307,6 +411,21 @@ describe('a node that came back empty', () => {
     expect((await other.claim('three')).state).not.toBe('held')
     await cast.world.pass(votesAt + 200 - cast.world.now)
     expect(await other.claim('four')).toMatchObject(held)
+  })
+
+  test('is sent no claim until then: what it grants would only be in the way', async () => {
+    const cast = new Cast([0, 0, 0], { votesAfter: 5000 })
+    await cast.world.pass(5000)
+    const ask = await cast.driver()
+    cast.store(3).restartEmpty()
+    // Its age is known with its first answer.
+    await ask.claim('one')
+    await ask.release('one')
+    const before = cast.store(3).sent.flat().length
+    expect(await ask.claim('two')).toMatchObject(held)
+    await ask.release('two')
+    const since = cast.store(3).sent.flat().slice(before)
+    expect(since.map(({ op }) => op)).not.toContain('claim')
   })
 
   test('is found out even if it restarted between the grant and the answer', async () => {
@@ -522,6 +641,33 @@ describe('a quorum', () => {
   test.each([0, 1, 2, 4])('of %i stores is refused', async (count) => {
     const cast = new Cast(Array.from({ length: count }, () => 0))
     await expect(cast.driver()).rejects.toMatchObject({ code: 'INVALID' })
+  })
+
+  test('of a store whose locks end with a connection is refused, also where that turns out later', async () => {
+    const cast = new Cast()
+    const links = cast.stores.map((store) => store.link())
+    const [first, ...others] = links
+    if (first === undefined) throw new Error('There is no node.')
+    const supports = { ...first.supports, lifetime: 'connection' } as const
+    const refusal = expect.objectContaining({ code: 'UNSUPPORTED' }) as Error
+    await expect(cast.driverOver([{ ...first, supports }, ...others])).rejects.toThrow(refusal)
+    let changed = false
+    const changing = links.map((link) => ({
+      ...link,
+      get supports() {
+        return changed ? supports : link.supports
+      },
+    }))
+    const ask = await cast.driverOver(changing)
+    changed = true
+    expect(await ask.claim('one')).toMatchObject(unknown)
+    for (const store of cast.stores) expect(store.sent.flat()).toEqual([])
+  })
+
+  test('of two drivers of one store is refused', () => {
+    const cast = new Cast()
+    const links = cast.stores.map((store, place) => ({ ...store.link(), store: `file-${Math.min(place, 1)}` }))
+    expect(() => quorum(links)).toThrow(/of one store/)
   })
 
   test('of one store several times over is refused', async () => {

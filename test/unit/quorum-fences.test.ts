@@ -232,6 +232,19 @@ describe('fences grow', () => {
     expect(await other.fence('two')).toBeGreaterThan(first)
   })
 
+  test('even if the clocks of the nodes that are left never reach the fence', async () => {
+    const cast = new Cast([90_000, -300_000, -300_000], { votesAfter: '2m' })
+    await cast.world.pass(120_000)
+    const ask = await cast.driver([undefined, undefined, cut])
+    const first = await ask.fence('one')
+    await ask.release('one')
+    cast.store(2).restartEmpty()
+    cast.store(1).down = true
+    await cast.world.pass(121_000)
+    const other = await cast.driver()
+    expect(await other.fence('two')).toBeGreaterThan(first)
+  })
+
   test('when the reply to the grant before was lost', async () => {
     const cast = new Cast([0, 5000, 1000])
     const deaf = await cast.driver([mute, mute, undefined])

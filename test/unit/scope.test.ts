@@ -74,6 +74,7 @@ describe('a scope', () => {
     expect(covers(inode(7), byteRange(7, 0, 10))).toBe(true)
     expect(covers(byteRange(7, 0, 10), byteRange(7, 2, 10))).toBe(true)
     expect(covers(byteRange(7, 0, 10), byteRange(7, 2, 11))).toBe(false)
+    expect(covers(byteRange(7, 2, 10), byteRange(7, 1, 10))).toBe(false)
     expect(covers(byteRange(7, 0, 10), inode(7))).toBe(false)
   })
 

@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
-import { Sessions } from '../../src/server/store/sessions.ts'
+import { Sessions, sessionOf } from '../../src/server/store/sessions.ts'
 import { claimOf } from '../support/claims.ts'
+import { principalWith } from '../../src/server/auth/grants.ts'
 import { anybody } from '../../src/server/auth/tokens.ts'
 
 test('claims whose ids and keys make the same text together are told apart', () => {
@@ -44,4 +45,19 @@ test('a token whose claims fill its share keeps those of others notified, and it
   sessions.answered('hostile b', claiming('many-0'), { state: 'absent', reason: 'released' })
   sessions.sending('hostile b', claiming('many-99'))
   expect(sessions.answerFor('hostile b', claiming('many-99'), waiting)).toEqual(waiting)
+})
+
+test('two tokens that send the same session have one each, whatever their names begin with', () => {
+  const headers = { 'leasehold-session': 'a'.repeat(22) }
+  const named = (name: string) => sessionOf(headers, principalWith(name, []))
+  const sessions = ['bill', 'billing', 'other'].map(named)
+  expect(new Set(sessions).size).toBe(3)
+})
+
+test('the share of a token is its own, also beside one whose name begins alike', () => {
+  const sessions = new Sessions(systemEnvironment(), { claimsMax: 6, claimsPerTokenMax: 1 }, (status) => status)
+  const claiming = (id: string) => ({ op: 'claim', claim: claimOf('default/named:a', { id }) }) as const
+  sessions.sending('team1 a', claiming('one'))
+  sessions.sending('team2 b', claiming('two'))
+  expect(sessions.claims).toBe(2)
 })

@@ -45,3 +45,39 @@ test('what fails half-way leaves nothing behind', () => {
   expect(connection.statements.holdersOf.all('a')).toEqual([])
   connection.database.close()
 })
+
+test('the clock is read once the file is locked: what ended while others wrote is over', () => {
+  let now = 5000
+  const clock = { now: () => now, wall: () => 1_700_000_000_000 + now }
+  const connection = openConnection(file(), environment, false)
+  const identity = selfIdentityIn({ ...environment, clock })
+  const holder = claimOf('a', { ttlMs: 1000 })
+  inTransaction(connection, identity, (writing) => writing.carryOut({ op: 'claim', claim: holder }))
+  const begin = {
+    run(): void {
+      now += 1000
+      connection.statements.begin.run()
+    },
+  }
+  const slow = { ...connection, statements: { ...connection.statements, begin } }
+  const renewal = { op: 'renew', key: 'a', id: holder.id, ttlMs: 1000 } as const
+  const { result } = inTransaction(slow, identity, (writing) => writing.carryOut(renewal))
+  expect(result).toEqual({ state: 'absent', reason: 'expired' })
+  connection.database.close()
+})
+
+test('commits survive the end of any process, and checkpoints are synced: synchronous is normal', () => {
+  const connection = openConnection(file(), environment, false)
+  expect(connection.database.query('pragma synchronous').get()).toEqual({ synchronous: 1 })
+  expect(connection.database.query('pragma journal_mode').get()).toEqual({ journal_mode: 'wal' })
+  connection.database.close()
+})
+
+test('the file is locked from the beginning of a transaction, before anything is read', () => {
+  const shared = file()
+  const [connection, other] = [openConnection(shared, environment, false), openConnection(shared, environment, false)]
+  inTransaction(connection, self, () => {
+    expect(() => other.database.exec('begin immediate')).toThrow(/locked/)
+  })
+  for (const each of [connection, other]) each.database.close()
+})

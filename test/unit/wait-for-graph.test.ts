@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Request } from '../../src/core/contract/driver.ts'
+import type { ListedClaim, ListedKey, Request } from '../../src/core/contract/driver.ts'
 import { findDeadlocks, claimsInBoth } from '../../src/core/rule/wait-for-graph.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { ownPace, readSnapshot } from '../../src/server/operators/changes.ts'
@@ -61,4 +61,44 @@ test('a cycle of ten thousand is found, and in a line of ten thousand nobody is 
   const found = findDeadlocks(await readSnapshot(ring, ownPace))
   expect(found.map(({ candidates, cycle }) => [candidates.length, cycle.length])).toEqual([[count, count]])
   expect(findDeadlocks(await readSnapshot(line, ownPace))).toEqual([])
+})
+
+/** Owners p and q, each of which holds one lock and waits for the other's. */
+function ring(change: Partial<ListedClaim> = {}): readonly ListedKey[] {
+  const listed = (owner: string, state: 'held' | 'waiting'): ListedClaim => ({
+    id: `${owner} ${state}`,
+    state,
+    mode: 'exclusive',
+    priority: 0,
+    fence: state === 'held' ? 7 : 0,
+    ttlMs: 10_000,
+    graceMs: 0,
+    detached: false,
+    converting: false,
+    enteredAt: 100,
+    acquiredAt: state === 'held' ? 100 : 0,
+    lastHeartbeat: 100,
+    renewalCount: 0,
+    expiresAt: 10_100,
+    runner: { ...claimOf('').runner, owner },
+  })
+  return [
+    { key: 'a', claims: [{ ...listed('p', 'held'), ...change }, listed('q', 'waiting')] },
+    { key: 'b', claims: [listed('q', 'held'), listed('p', 'waiting')] },
+  ]
+}
+
+test('a cycle counts if both looks have the same claims in it, and not if a lock was let go and taken again meanwhile', () => {
+  const found = (first: readonly ListedKey[], second: readonly ListedKey[]) =>
+    findDeadlocks({ now: 1000, keys: claimsInBoth(first, second) })
+  expect(found(ring(), ring())).toHaveLength(1)
+  // A server hides ids: the fence alone tells one holding of a lock from the next.
+  expect(found(ring({ id: '', fence: 7 }), ring({ id: '', fence: 8 }))).toEqual([])
+  expect(found(ring({ enteredAt: 99 }), ring())).toEqual([])
+})
+
+test('a holder that was asked to leave, or whose lease is over, is in no deadlock: it will be gone', () => {
+  expect(findDeadlocks({ now: 1000, keys: ring({ leaving: 'preempted' }) })).toEqual([])
+  expect(findDeadlocks({ now: 1000, keys: ring({ expiresAt: 1001 }) })).toHaveLength(1)
+  expect(findDeadlocks({ now: 1000, keys: ring({ expiresAt: 1000 }) })).toEqual([])
 })

@@ -1,0 +1,261 @@
+import type { Mutants } from './mutant.ts'
+
+const client = (name: string): string => `src/core/client/${name}.ts`
+const byState = ['unit/claim-state', 'unit/renewal-in-place', 'unit/client-exploration'] as const
+
+/** The life of a claim in the client: what its holder believes, and until when. */
+export const claim: Mutants = {
+  'the deadline counts from the reply': {
+    file: client('claim-step'),
+    find: '  const { status, sentAt, at } = event\n  switch (status.state) {',
+    replace: '  const { status, at } = event\n  const sentAt = at\n  switch (status.state) {',
+    foundBy: byState,
+  },
+  'the deadline of a renewal counts from the reply': {
+    file: client('claim-step'),
+    find: 'Math.min(trustedUntil(sentAt, leftMs), overtaken ? state.deadline : Infinity)',
+    replace: 'Math.min(trustedUntil(at, leftMs), overtaken ? state.deadline : Infinity)',
+    foundBy: byState,
+  },
+  'the deadline of a renewal in place counts from the reply': {
+    file: client('renewal-in-place'),
+    find: 'withinHold(state, trustedUntil(sentAt, lastsMs(',
+    replace: 'withinHold(state, trustedUntil(at, lastsMs(',
+    foundBy: ['unit/renewal-in-place', ...byState],
+  },
+  'no drift margin': {
+    file: 'src/core/time/deadline.ts',
+    find: 'sentAt + ttlMs - Math.min(ttlMs * driftRate + roundingMs, ttlMs / 2)',
+    replace: 'sentAt + ttlMs',
+    foundBy: byState,
+  },
+  'the bound of an unanswered renewal is dropped': {
+    file: client('claim-step'),
+    find: '  next.doubtMs = Math.min(state.doubtMs ?? Infinity, event.askedMs)\n  next.failures',
+    replace: '  next.failures',
+    foundBy: byState,
+  },
+  'the bound of an unanswered older renewal is dropped': {
+    file: client('claim-step'),
+    find: "  if (status.state === 'unknown') next.doubtMs = Math.min(state.doubtMs ?? Infinity, askedMs)\n",
+    replace: '',
+    foundBy: byState,
+  },
+  'a shorter ttl is trusted only once it is answered': {
+    file: client('claim-renewal'),
+    find: '  draft.inFlight = true\n  trustAtMost(draft, ttlMs, at)\n',
+    replace: '  draft.inFlight = true\n',
+    foundBy: byState,
+  },
+  'a lease is trusted for longer than was asked for': {
+    file: client('claim-renewal'),
+    find: 'return Math.min(ttlMs, askedMs, boundOf(state))',
+    replace: 'return Math.min(ttlMs, boundOf(state))',
+    foundBy: byState,
+  },
+  'a ttl that another thread asked for does not bind': {
+    file: client('claim-renewal'),
+    find: 'return Math.min(doubtMs ?? Infinity, elsewhereMs ?? Infinity)',
+    replace: 'return doubtMs ?? Infinity',
+    foundBy: ['unit/lease', 'unit/heartbeats', ...byState],
+  },
+  'the longest hold does not bound the deadline': {
+    file: client('claim-renewal'),
+    find: 'return hold === undefined ? deadline : Math.min(deadline, Math.floor(hold.until))',
+    replace: 'return deadline',
+    foundBy: byState,
+  },
+  'a release is not retried during the grace': {
+    file: client('claim-renewal'),
+    find: 'const deadline = Math.ceil(at + state.ttlMs + state.claim.graceMs)',
+    replace: 'const deadline = Math.ceil(at + state.ttlMs)',
+    foundBy: byState,
+  },
+  'a release that failed is not tried again': {
+    file: client('claim-renewal'),
+    find: "if (nextAt >= state.deadline) return [ended(state, 'over'), effects]",
+    replace: "if (failures > 0) return [ended(state, 'over'), effects]",
+    foundBy: byState,
+  },
+  'a loss does not release': {
+    file: client('claim-renewal'),
+    find: 'return [state, [releaseRequest(state)]]',
+    replace: 'return [state, noEffects]',
+    foundBy: byState,
+  },
+  'a lease is lost only after its deadline': {
+    file: client('claim-step'),
+    find: '  if (at >= state.deadline) {\n    const detail =',
+    replace: '  if (at > state.deadline) {\n    const detail =',
+    foundBy: byState,
+  },
+  'a lease is not lost while a renewal is on its way': {
+    file: client('claim-step'),
+    find: '  if (at >= state.deadline) {\n    const detail =',
+    replace: '  if (at >= state.deadline && !state.inFlight) {\n    const detail =',
+    foundBy: byState,
+  },
+  'the first renewal that fails loses the lease': {
+    file: client('claim-step'),
+    find: "const mayAskAgain = state.phase !== 'asking' || state.claim.replaces !== undefined",
+    replace: "const mayAskAgain = state.phase === 'waiting' || state.claim.replaces !== undefined",
+    foundBy: byState,
+  },
+  'a claim whose outcome is unknown is not released': {
+    file: client('claim-step'),
+    find: "if (!mayAskAgain) return clearAway(state, event.at, { type: 'failed', error })",
+    replace:
+      "if (!mayAskAgain) return [ended(state, { state: 'absent', reason: 'unknown' })[0], [{ type: 'failed', error }]]",
+    foundBy: byState,
+  },
+  'a grant that came too late reaches its caller': {
+    file: client('claim-step'),
+    find: 'const deadline = withinHold(state, lease.deadline)\n',
+    replace: 'const deadline = Math.max(at + 1, withinHold(state, lease.deadline))\n',
+    foundBy: byState,
+  },
+  'a notified grant counts from when it is heard': {
+    file: client('claim-step'),
+    find: 'Math.min(state.deadline, trustedUntil(at, notification.ttlMs), longest)',
+    replace: 'Math.min(trustedUntil(at, notification.ttlMs), longest)',
+    foundBy: byState,
+  },
+  'the longest hold of a notified grant counts from when it is heard': {
+    file: client('claim-step'),
+    find: 'trustedUntil(state.sentAt, maxHoldMs)\n  const deadline',
+    replace: 'trustedUntil(at, maxHoldMs)\n  const deadline',
+    foundBy: byState,
+  },
+  'lost wake-up: a notification of a waiter that asks is dropped': {
+    file: client('claim-step'),
+    find: '  const asking = state.copy()\n  asking.askAgain = true\n  return [asking, noEffects]',
+    replace: '  return [state, noEffects]',
+    foundBy: byState,
+  },
+  'lost wake-up: a poll while a request is under way is dropped': {
+    file: client('claim-renewal'),
+    find: '    next.askAgain = true\n    return [next, noEffects]',
+    replace: '    return [next, noEffects]',
+    foundBy: byState,
+  },
+  'a waiter does not poll when the holder must be gone': {
+    file: client('claim-step'),
+    find: 'at + Math.min(status.againMs, pollMs))',
+    replace: 'at + pollMs)',
+    foundBy: byState,
+  },
+  'a holder that was asked to leave trusts its old end': {
+    file: client('claim-step'),
+    find: '  trustAtMost(leaving, notification.ttlMs, at)\n',
+    replace: '',
+    foundBy: byState,
+  },
+  'an answer that another thread overtook stretches the lease': {
+    file: client('claim-step'),
+    find: 'overtaken ? state.deadline : Infinity',
+    replace: 'Infinity',
+    foundBy: byState,
+  },
+  'a renewal on the edge of the lease is due after it': {
+    file: client('claim-renewal'),
+    find: 'return heartbeatMs > ttlMs / 2 ? ttlMs / 3 : heartbeatMs',
+    replace: 'return heartbeatMs',
+    foundBy: byState,
+  },
+  'a heartbeat thread says that a lease was held without a break though it was over': {
+    file: 'src/api/heartbeat/heartbeats.ts',
+    find: 'if (at >= this.#until) this.#since = at',
+    replace: '',
+    foundBy: ['unit/heartbeats'],
+  },
+  'a report of the heartbeat thread that was not answered is thrown away': {
+    file: 'src/api/heartbeat/heartbeats.ts',
+    find: 'return reports.filter((report) => !isAnswer(report) || newest.get(report.id) === report)',
+    replace: 'return reports.filter((report) => newest.get(report.id) === report)',
+    foundBy: ['unit/heartbeats'],
+  },
+  'requests of one key overtake each other': {
+    file: client('batcher'),
+    find: 'const free = gathered.filter((pending) => this.#isFree(pending))',
+    replace: 'const free = gathered',
+    foundBy: ['unit/batcher', 'unit/client-exploration'],
+  },
+  'a request was sent when its answer came': {
+    file: client('batcher'),
+    find: '(statuses) => this.#answered(batch, statuses, sentAt, undefined),',
+    replace: '(statuses) => this.#answered(batch, statuses, Math.floor(this.#environment.now()), undefined),',
+    foundBy: ['unit/batcher', 'unit/client-exploration'],
+  },
+  'limits are not checked': {
+    file: client('batcher'),
+    find: '    if (fault !== undefined) {\n      this.#refused',
+    replace: '    if (fault !== undefined && fault.what.length === 0) {\n      this.#refused',
+    foundBy: ['unit/limits-matrix', 'unit/batcher'],
+  },
+  'a driver does not check limits': {
+    file: 'src/core/contract/limits.ts',
+    find: 'if (limitFault(request, supports) !== undefined) return sendValid(supports, requests, send)',
+    replace: 'if (limitFault(request, supports) !== undefined && requests.length === 0) return send([])',
+    foundBy: ['unit/limits-matrix', 'unit/memory'],
+  },
+  'a ttl and its grace are not held to what a store takes of both': {
+    file: 'src/core/contract/limits.ts',
+    find: 'blockingFault(ttlMs, graceMs, supports) ??',
+    replace: '',
+    foundBy: ['unit/limits-matrix', 'unit/quorum-faults'],
+  },
+  'a lease may last for longer than a year': {
+    file: 'src/core/contract/limits.ts',
+    find: 'return Math.min(ttlMaxMs, yearMs)',
+    replace: 'return ttlMaxMs',
+    foundBy: ['unit/limits-matrix', 'unit/memory'],
+  },
+  'an answer of a driver is believed unread': {
+    file: 'src/core/contract/status-check.ts',
+    find: 'if (!isClaimStatus(status)) return',
+    replace: 'if (status === undefined || status === null) return',
+    foundBy: ['unit/limits-matrix', 'unit/batcher', 'unit/wire-status'],
+  },
+  'a driver may answer with a longer ttl than was asked for': {
+    file: 'src/core/contract/status-check.ts',
+    find: 'return withTtlOf(status, longestMs(request, supports))',
+    replace: 'return status',
+    foundBy: ['unit/limits-matrix', 'unit/batcher', 'unit/wire-status'],
+  },
+  'a path is not normalised': {
+    file: 'src/core/contract/scope.ts',
+    find: "if (part === '..') parts.pop()",
+    replace: "if (part === '...') parts.pop()",
+    foundBy: ['unit/scope'],
+  },
+  'a range that begins earlier is covered': {
+    file: 'src/core/contract/scope.ts',
+    find: 'return held.range.start <= wanted.range.start && wanted.range.end <= held.range.end',
+    replace: 'return wanted.range.end <= held.range.end',
+    foundBy: ['unit/scope', 'unit/locks', 'unit/read-write'],
+  },
+  'timers beyond 2^31 ms fire at once': {
+    file: 'src/core/time/environment.ts',
+    find: 'Math.min(Math.max(0, Math.ceil(delayMs)), timerMaxMs)',
+    replace: 'Math.max(0, Math.ceil(delayMs))',
+    foundBy: ['unit/bounded', 'unit/clock'],
+  },
+  'a time limit beyond 2^31 ms is over at once': {
+    file: 'src/core/time/bounded.ts',
+    find: '    Math.min(milliseconds, timerMaxMs),\n',
+    replace: '    milliseconds,\n',
+    foundBy: ['unit/bounded'],
+  },
+  'a task that is set later wakes at its old time': {
+    file: 'src/core/time/timer-queue.ts',
+    find: '      this.#leave(task, before)\n',
+    replace: '',
+    foundBy: ['unit/timer-queue'],
+  },
+  'tasks put back after a full turn are forgotten': {
+    file: 'src/core/time/timer-queue.ts',
+    find: '        this.#putBack(at, tasks.splice(slot))\n',
+    replace: '',
+    foundBy: ['unit/timer-queue'],
+  },
+}

@@ -1,0 +1,256 @@
+import type { Mutants } from './mutant.ts'
+
+const file = (name: string): string => `src/drivers/quorum/${name}.ts`
+const byFaults = ['unit/quorum-faults', 'unit/quorum-fences'] as const
+
+/** A quorum: the majority of unequal nodes decides. */
+export const quorum: Mutants = {
+  'a new node is judged by when it answered': {
+    file: file('voting'),
+    find: 'askedAt - this.#keptSince >= this.#votesAfterMs',
+    replace: 'this.#environment.now() - this.#keptSince >= this.#votesAfterMs',
+    foundBy: byFaults,
+  },
+  'a node that came back empty votes at once': {
+    file: file('voting'),
+    find: 'return this.#keptSince !== undefined && askedAt - this.#keptSince >= this.#votesAfterMs',
+    replace: 'return this.#keptSince !== undefined',
+    foundBy: byFaults,
+  },
+  'a claim is sent to a node that has no vote yet': {
+    file: file('node'),
+    find: "if (request.op === 'claim' && this.#voting.waitMs > 0) {",
+    replace: "if (request.op === 'claim' && this.#voting.waitMs > Infinity) {",
+    foundBy: byFaults,
+  },
+  'what a node says that came back empty ends a lease': {
+    file: file('node'),
+    find: "const isDoubtful = status.state === (request.op === 'claim' ? 'held' : 'absent')",
+    replace: "const isDoubtful = status.state === 'held' && request.op === 'claim'",
+    foundBy: byFaults,
+  },
+  'a node whose age cannot be read votes': {
+    file: file('voting'),
+    find: '      this.#keptSince = undefined\n      this.#trouble = error',
+    replace: '      this.#trouble = error',
+    foundBy: byFaults,
+  },
+  'the birth of a node may move back': {
+    file: file('voting'),
+    find: 'this.#bornLast = Math.max(this.#bornLast, keptSince)',
+    replace: 'this.#bornLast = keptSince',
+    foundBy: byFaults,
+  },
+  'a node that came back empty has no fence floor': {
+    file: file('voting'),
+    find: 'this.#fenceFloor = fenceFloor(this.#environment.wall() - dataAgeMs + this.#votesAfterMs)',
+    replace: 'this.#fenceFloor = 0',
+    foundBy: byFaults,
+  },
+  'a store without an age may be a node': {
+    file: file('voting'),
+    find: '    if (trouble === undefined) return\n',
+    replace: '    if (trouble !== null) return\n',
+    foundBy: byFaults,
+  },
+  'the ttl of the longest node is told': {
+    file: file('verdict'),
+    find: 'return longestFirst[majority - 1] ?? 0',
+    replace: 'return longestFirst[0] ?? 0',
+    foundBy: byFaults,
+  },
+  'the time the answers took is not taken off the lease': {
+    file: file('quorum'),
+    find: 'const ttlMs = Math.floor(until - this.environment.now())',
+    replace: 'const ttlMs = Math.floor(until - this.environment.now() + 100)',
+    foundBy: byFaults,
+  },
+  'no drift is taken off the lease': {
+    file: file('quorum'),
+    find: 'return sentAt + leftMs * (1 - this.#driftRate)',
+    replace: 'return sentAt + leftMs',
+    foundBy: byFaults,
+  },
+  'half of the nodes are a majority': {
+    file: file('verdict'),
+    find: 'return Math.floor(nodes / 2) + 1',
+    replace: 'return Math.floor(nodes / 2)',
+    foundBy: byFaults,
+  },
+  'silence is a refusal': {
+    file: file('verdict'),
+    find: "return held + absent + pending >= majority ? undefined : 'unknown'",
+    replace: "return held + absent + pending >= majority ? undefined : 'absent'",
+    foundBy: byFaults,
+  },
+  'one node that knows nothing ends a renewal': {
+    file: file('verdict'),
+    find: "  if (absent >= majority) return 'absent'\n  return Math.max(held, absent)",
+    replace: "  if (absent >= 1) return 'absent'\n  return Math.max(held, absent)",
+    foundBy: byFaults,
+  },
+  'a late vote is counted in a renewal': {
+    file: file('renewing'),
+    find: 'if (grant === undefined || grant.votes.has(node)) answered(status)',
+    replace: 'if (grant === undefined || status.state === "held") answered(status)',
+    foundBy: byFaults,
+  },
+  'a late vote is counted after the lease is over': {
+    file: file('renewing'),
+    find: 'const isInTime = grants.get(claim) === grant && environment.now() < grant.until',
+    replace: 'const isInTime = grants.get(claim) === grant',
+    foundBy: byFaults,
+  },
+  'a late vote of a claim that was released is counted': {
+    file: file('renewing'),
+    find: 'const isInTime = grants.get(claim) === grant && environment.now() < grant.until',
+    replace: 'const isInTime = environment.now() < grant.until',
+    foundBy: byFaults,
+    equivalent:
+      'A vote is only read through `grants`: one of a grant that is no longer there is never read, and a new grant of the same id has its own votes.',
+  },
+  'a node that came back empty keeps its old vote': {
+    file: file('renewing'),
+    find: "if (saidBy(status).state === 'absent') grant?.votes.delete(node)",
+    replace: '',
+    foundBy: byFaults,
+  },
+  'a node that came back empty is not given the claim': {
+    file: file('renewing'),
+    find: "node.ask({ op: 'claim', claim: { ...claim, ttlMs, evict: undefined, maxHoldMs: leftMs } }, count)",
+    replace: '',
+    foundBy: byFaults,
+  },
+  'a node that is given the claim later evicts whom it finds': {
+    file: file('renewing'),
+    find: 'claim: { ...claim, ttlMs, evict: undefined, maxHoldMs: leftMs }',
+    replace: 'claim: { ...claim, ttlMs, maxHoldMs: leftMs }',
+    foundBy: byFaults,
+  },
+  'the longest hold begins anew on a node that is given the claim later': {
+    file: file('renewing'),
+    find: 'evict: undefined, maxHoldMs: leftMs }',
+    replace: 'evict: undefined }',
+    foundBy: byFaults,
+  },
+  'a renewal that was refused ends the grace on other nodes': {
+    file: file('renewing'),
+    find: 'if (grant?.claim.graceMs === 0) cleanUp(quorum, grant.claim, elsewhere)',
+    replace: 'if (grant !== undefined) cleanUp(quorum, grant.claim, elsewhere)',
+    foundBy: byFaults,
+  },
+  'a renewal does not lift the fence of a node that was late': {
+    file: file('renewing'),
+    find: 'const renewal: Renewal = fenceFloor > 0 ? { ...request, fenceFloor } : request',
+    replace: 'const renewal: Renewal = request',
+    foundBy: ['unit/quorum-fences', ...byFaults],
+  },
+  'the fence of a grant is one that a minority gave': {
+    file: file('fence-agreement'),
+    find: 'if (granted.size - behind.length >= majority) return fence',
+    replace: 'return fence',
+    foundBy: ['unit/quorum-fences', ...byFaults],
+  },
+  'the fence of a grant is the lowest that a node gave': {
+    file: file('fence-agreement'),
+    find: 'return Math.max(...[...granted.values()].map(({ fence }) => fence))',
+    replace: 'return Math.min(...[...granted.values()].map(({ fence }) => fence))',
+    foundBy: ['unit/quorum-fences', ...byFaults],
+  },
+  'the floor of a node that came back empty is not applied': {
+    file: file('fence-agreement'),
+    find: 'Math.max(highestFence(granted), ...[...granted.keys()].map((node) => node.fenceFloor))',
+    replace: 'highestFence(granted)',
+    foundBy: ['unit/quorum-fences', ...byFaults],
+  },
+  'a fence to which no other can be lifted is counted': {
+    file: file('node'),
+    find: "if (status.state === 'held' && status.fence > fenceFloorMaxOf(this.driver.supports)) {",
+    replace: "if (status.state === 'held' && status.fence > Infinity) {",
+    foundBy: ['unit/quorum-fences', ...byFaults],
+  },
+  'what a minority granted is left behind': {
+    file: file('claiming'),
+    find: '  cleanUp(quorum, claim, isNew && known === undefined ? reached : granted.keys())\n',
+    replace: '',
+    foundBy: byFaults,
+  },
+  'a claim whose outcome is unknown is released only where it was granted': {
+    file: file('claiming'),
+    find: 'isNew && known === undefined ? reached : granted.keys()',
+    replace: 'granted.keys()',
+    foundBy: byFaults,
+  },
+  'a claim that comes twice is asked of every node anew': {
+    file: file('claiming'),
+    find: 'if (known !== undefined && environment.now() < known.until) return claimAgain(quorum, known)',
+    replace: '',
+    foundBy: byFaults,
+  },
+  'the release of a node that is away is not tried again': {
+    file: file('cleanup'),
+    find: "if (status.state === 'unknown') this.#tryAgain(release, until)",
+    replace: '',
+    foundBy: byFaults,
+  },
+  'a release is not retried on a node during the grace': {
+    file: file('claiming'),
+    find: 'quorum.cleanup.release(node, claim.key, claim.id, claim.ttlMs + claim.graceMs)',
+    replace: 'quorum.cleanup.release(node, claim.key, claim.id, claim.ttlMs)',
+    foundBy: byFaults,
+  },
+  'the release of a lease is not retried on a node during the grace': {
+    file: file('ending'),
+    find: 'ttlMs + (grant?.claim.graceMs ?? 0), answered)',
+    replace: 'ttlMs, answered)',
+    foundBy: byFaults,
+  },
+  'a node whose locks end with a connection is taken': {
+    file: file('node'),
+    find: "requireLeaseLifetime({ name: this.name, supports: this.driver.supports }, 'A quorum')",
+    replace: '',
+    foundBy: ['unit/life-elsewhere', ...byFaults],
+  },
+  'a node whose locks begin to end with a connection keeps its vote': {
+    file: file('node'),
+    find: "if (endsWithConnection(supports)) return this.#unfit('Its locks end with a connection.')",
+    replace: '',
+    foundBy: ['unit/life-elsewhere', ...byFaults],
+  },
+  'one store may be two nodes': {
+    file: file('driver'),
+    find: 'if (new Set(stores).size < stores.length) {',
+    replace: 'if (new Set(stores).size > stores.length) {',
+    foundBy: byFaults,
+  },
+  'an even number of nodes is taken': {
+    file: file('driver'),
+    find: 'drivers.length < 3 || drivers.length % 2 === 0 || new Set',
+    replace: 'drivers.length < 2 || new Set',
+    foundBy: byFaults,
+  },
+  'a lease may last longer than a node that came back empty stays without a vote': {
+    file: file('supports'),
+    find: 'Math.min(forgottenAfterMs, ...all.map((supports) => supports.ttlMaxMs))',
+    replace: 'Math.min(...all.map((supports) => supports.ttlMaxMs))',
+    foundBy: byFaults,
+  },
+  'a grace may last longer than a node that came back empty stays without a vote': {
+    file: file('supports'),
+    find: 'Math.min(forgottenAfterMs, ...all.map((supports) => supports.ttlAndGraceMaxMs ?? Infinity))',
+    replace: 'Math.min(...all.map((supports) => supports.ttlAndGraceMaxMs ?? Infinity))',
+    foundBy: ['unit/limits-matrix', ...byFaults],
+  },
+  'a renewal with the grace of its claim is not held to the bound of the nodes': {
+    file: file('driver'),
+    find: 'const graceMs = this.#quorum.grants.get(request)?.claim.graceMs ?? 0',
+    replace: 'const graceMs = 0',
+    foundBy: ['unit/limits-matrix', ...byFaults],
+  },
+  'what a minority holds is listed': {
+    file: file('listing'),
+    find: '.length + silent >= majority',
+    replace: '.length + silent >= 1',
+    foundBy: byFaults,
+  },
+}

@@ -1,0 +1,248 @@
+import type { Mutants } from './mutant.ts'
+
+const file = (name: string): string => `src/core/rule/${name}.ts`
+const byUnit = ['unit/memory', 'unit/admission', 'unit/admission-exploration'] as const
+
+/** The rule: who may hold. */
+export const rule: Mutants = {
+  'a lease is still held at its exact end': {
+    file: file('admission'),
+    find: 'draft.now < record.expiresAt ? renewHolder(',
+    replace: 'draft.now <= record.expiresAt ? renewHolder(',
+    foundBy: byUnit,
+  },
+  'a claim that ended is granted again when its request comes a second time': {
+    file: file('admission'),
+    find: '  if (draft.hasEnded(claim.id)) return answerAbsent(draft, claim.id)\n',
+    replace: '',
+    foundBy: ['unit/admission-exploration', ...byUnit],
+  },
+  'a renewal adds the ttl to the old end': {
+    file: file('admission'),
+    find: 'const expiresAt = now + request.ttlMs',
+    replace: 'const expiresAt = record.expiresAt + request.ttlMs',
+    foundBy: byUnit,
+  },
+  'a renewal forgets the longest hold': {
+    file: file('admission'),
+    find: "record.state === 'held' ? capByMaxHold(expiresAt, record.acquiredAt, maxHoldMs) : expiresAt",
+    replace: 'expiresAt',
+    foundBy: byUnit,
+  },
+  'a holder that was asked to leave is renewed': {
+    file: file('admission'),
+    find: 'record.leaving === undefined ? renewedRecord(record, request, draft.now) : copyRecord(record)',
+    replace: 'renewedRecord(record, request, draft.now)',
+    foundBy: byUnit,
+  },
+  'a renewal does not lift the fence to the floor asked for': {
+    file: file('admission'),
+    find: 'const fence = Math.max(record.fence, request.fenceFloor ?? 0)',
+    replace: 'const fence = record.fence',
+    foundBy: ['unit/quorum-fences', ...byUnit],
+  },
+  'a fence lifted by a renewal is not the last one of its key': {
+    file: file('admission'),
+    find: '  draft.lastFence = Math.max(draft.lastFence, fence)\n',
+    replace: '',
+    foundBy: byUnit,
+  },
+  'a floor asked for by a waiter is not applied': {
+    file: file('admission'),
+    find: 'if (request.fenceFloor !== undefined) draft.lastFence = Math.max(draft.lastFence, request.fenceFloor)',
+    replace: '',
+    foundBy: byUnit,
+  },
+  'a release promotes nobody': {
+    file: file('admission'),
+    find: '  else draft.removeWaiter(record)\n  promote(draft)\n',
+    replace: '  else draft.removeWaiter(record)\n',
+    foundBy: byUnit,
+  },
+  'a withdrawal ends a claim that is held': {
+    file: file('admission'),
+    find: "return record.state === 'held' ? askAgain(draft, record) : letGo(draft, record)",
+    replace: 'return letGo(draft, record)',
+    foundBy: byUnit,
+  },
+  'two conversions of shared holders wait for each other': {
+    file: file('admission'),
+    find: "return { state: 'absent', reason: 'deadlock' }",
+    replace: 'break',
+    foundBy: byUnit,
+  },
+  'a conversion of a claim that is gone is granted': {
+    file: file('admission'),
+    find: "if (!draft.holds(claim.replaces)) return { state: 'absent', reason: 'unknown' }",
+    replace: '',
+    foundBy: byUnit,
+  },
+  'a claim in its grace may be converted': {
+    file: file('draft'),
+    find: 'return holder !== undefined && this.now < holder.expiresAt\n',
+    replace: 'return holder !== undefined\n',
+    foundBy: byUnit,
+  },
+  'a grace does not block': {
+    file: file('draft'),
+    find: 'if (this.now < record.expiresAt + record.claim.graceMs) {',
+    replace: 'if (this.now < record.expiresAt) {',
+    foundBy: byUnit,
+  },
+  'a waiter that expired is found and answered': {
+    file: file('draft'),
+    find: 'if (this.now < waiter.expiresAt) {',
+    replace: 'if (true) {',
+    foundBy: byUnit,
+  },
+  'an expired waiter is promoted': {
+    file: file('promotion'),
+    find: "if (draft.now >= waiter.expiresAt) return 'expired'",
+    replace: '',
+    foundBy: byUnit,
+  },
+  'barging: what waits ahead holds nobody up': {
+    file: file('promotion'),
+    find: '|| this.#blocked.standInTheWayOf(waiter.claim)) return',
+    replace: ') return',
+    foundBy: byUnit,
+  },
+  'barging: what waits on a range holds up no other range among many': {
+    file: file('promotion'),
+    find: 'return isHeldUp(claim, this.#onRanges.overlapping(claim.range))',
+    replace: 'return false',
+    foundBy: ['unit/admission', 'unit/waiter-crowd', 'unit/memory'],
+  },
+  'a grant does not take a new fence': {
+    file: file('promotion'),
+    find: 'draft.lastFence = nextFence(draft.lastFence, draft.view.fenceFloor)',
+    replace: 'draft.lastFence = Math.max(1, draft.lastFence, draft.view.fenceFloor)',
+    foundBy: byUnit,
+  },
+  'the fence floor of the wall clock is not applied': {
+    file: file('fence'),
+    find: 'const fence = Math.max(last + 1, floor)',
+    replace: 'const fence = last + 1',
+    foundBy: ['unit/fence', ...byUnit],
+  },
+  'a fence is forgotten before the wall clock has passed it by an hour': {
+    file: file('fence'),
+    find: 'return fenceFloor(wallMs) > last + forgetAfterMicroseconds',
+    replace: 'return true',
+    foundBy: ['unit/fence', 'unit/memory', 'unit/admission'],
+  },
+  'a grant is not capped by its longest hold': {
+    file: file('promotion'),
+    find: '  granted.expiresAt = capByMaxHold(granted.expiresAt, now, maxHoldMs)\n',
+    replace: '',
+    foundBy: byUnit,
+  },
+  'a promoted waiter is not notified': {
+    file: file('promotion'),
+    find: '  draft.notify(granted, draft.claimStatusOf(granted))\n',
+    replace: '',
+    foundBy: byUnit,
+  },
+  'an evicted holder is not notified': {
+    file: file('promotion'),
+    find: "  draft.notify(holder, { state: 'absent', reason: 'evicted', detail })\n",
+    replace: '',
+    foundBy: byUnit,
+  },
+  'every successor hears of the same end': {
+    file: file('promotion'),
+    find: 'draft.ended = { ...ended, told: true }',
+    replace: 'draft.ended = ended',
+    foundBy: byUnit,
+  },
+  'a preemption asks an equal priority to leave': {
+    file: file('promotion'),
+    find: 'held.priority < claim.priority)',
+    replace: 'held.priority <= claim.priority)',
+    foundBy: byUnit,
+  },
+  'steal-stale takes a lease that was renewed in time': {
+    file: file('promotion'),
+    find: 'holder.lastHeartbeat <= silentSince',
+    replace: 'holder.acquiredAt <= silentSince',
+    foundBy: byUnit,
+  },
+  'reclaim takes the claim of another runner on the same host': {
+    file: file('promotion'),
+    find: 'holder.claim.runner.id === claim.runner.id',
+    replace: 'holder.claim.runner.host === claim.runner.host',
+    foundBy: byUnit,
+  },
+  'evictions go on after there is room': {
+    file: file('promotion'),
+    find: "    if (roomAmong(claim, staying.all()) === 'room') break\n",
+    replace: '',
+    foundBy: byUnit,
+  },
+  'over-granted permits': {
+    file: file('conflict'),
+    find: "return claim.limit !== undefined && sharing >= claim.limit ? 'none' : 'room'",
+    replace: "return claim.limit !== undefined && sharing > claim.limit ? 'none' : 'room'",
+    foundBy: byUnit,
+  },
+  'over-granted permits among many holders': {
+    file: file('holders'),
+    find: "return claim.limit !== undefined && sharing >= claim.limit ? 'none' : 'room'",
+    replace: "return claim.limit !== undefined && sharing > claim.limit ? 'none' : 'room'",
+    foundBy: byUnit,
+  },
+  'two limits share one lock': {
+    file: file('conflict'),
+    find: 'if (holder.limit !== claim.limit) mismatch = true',
+    replace: '',
+    foundBy: byUnit,
+  },
+  'ranges are closed': {
+    file: file('conflict'),
+    find: 'return claim.range.start < otherClaim.range.end && otherClaim.range.start < claim.range.end',
+    replace: 'return claim.range.start <= otherClaim.range.end && otherClaim.range.start <= claim.range.end',
+    foundBy: byUnit,
+  },
+  'a clock set back stretches a lease': {
+    file: file('claim-record'),
+    find: 'if (record.expiresAt - now <= record.ttlMs) return record',
+    replace: 'if (record.expiresAt > now || record.state === "held") return record',
+    foundBy: byUnit,
+  },
+  'priority does not count': {
+    file: file('claim-record'),
+    find: 'return converting || otherRecord.claim.priority - record.claim.priority || record.order - otherRecord.order',
+    replace: 'return converting || record.order - otherRecord.order',
+    foundBy: byUnit,
+  },
+  'the order of arrival does not count': {
+    file: file('claim-record'),
+    find: '|| record.order - otherRecord.order',
+    replace: '|| otherRecord.order - record.order',
+    foundBy: byUnit,
+  },
+  'a cycle of claims that only one look has seen is a deadlock': {
+    file: file('wait-for-graph'),
+    find: 'claims: claims.filter((claim) => before.has(signature(key, claim))),',
+    replace: 'claims,',
+    foundBy: ['unit/deadlock', 'unit/deadlock-reads', 'unit/wait-for-graph', 'unit/deadlock-runs'],
+  },
+  'the same claim with another fence is in both looks': {
+    file: file('wait-for-graph'),
+    find: "JSON.stringify([key, id, state, fence, enteredAt, runner.client, runner.owner ?? ''])",
+    replace: "JSON.stringify([key, id, state, runner.client, runner.owner ?? ''])",
+    foundBy: ['unit/wait-for-graph', 'unit/deadlock', 'unit/deadlock-reads'],
+  },
+  'a holder that leaves is part of a deadlock': {
+    file: file('wait-for-graph'),
+    find: 'return now < claim.expiresAt && claim.leaving === undefined',
+    replace: 'return now < claim.expiresAt',
+    foundBy: ['unit/wait-for-graph', 'unit/deadlock', 'unit/deadlock-reads'],
+  },
+  'a lease whose holder expired is part of a deadlock': {
+    file: file('wait-for-graph'),
+    find: 'return now < claim.expiresAt && claim.leaving === undefined',
+    replace: 'return claim.leaving === undefined',
+    foundBy: ['unit/wait-for-graph', 'unit/deadlock', 'unit/deadlock-reads'],
+  },
+}

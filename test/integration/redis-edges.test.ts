@@ -1,0 +1,44 @@
+import { afterAll, expect, test } from 'vitest'
+import { redis } from '../../src/drivers/redis/driver.ts'
+import { claim, claimOf, release, renew } from '../support/claims.ts'
+import { expectExactEnds, expectHandOvers } from '../support/exact-end.ts'
+import { opened } from '../support/opened.ts'
+import { RedisServer } from '../support/redis-server.ts'
+
+const server = await RedisServer.start()
+afterAll(() => server.stop())
+
+test.each(['alone', 'at once'] as const)(
+  'at the exact end of a lease it is over for requests that come %s',
+  async (way) => {
+    let time = Date.now()
+    const driver = await opened(redis({ url: server.url, clockForTests: () => time }))
+    await expectExactEnds(driver, async (milliseconds) => void (time += milliseconds), way)
+  },
+)
+
+test('a hand-over to a claim that is not plain, or behind one that is over, is as the rule says', async () => {
+  let time = Date.now()
+  const driver = await opened(redis({ url: server.url, clockForTests: () => time }))
+  await expectHandOvers(driver, async (milliseconds) => void (time += milliseconds))
+})
+
+test('an id that begins like the holder’s, or is as long, neither renews nor releases', async () => {
+  const driver = await opened(redis(server.url))
+  const holder = claimOf('near', { id: 'holder-12' })
+  await claim(driver, holder)
+  for (const id of ['holder-1', 'holder-13', 'holder-123']) {
+    const stranger = { ...holder, id }
+    for (const ask of [renew, release])
+      expect(await ask(driver, stranger)).toEqual({ state: 'absent', reason: 'unknown' })
+    const { key } = holder
+    const requests = [
+      { op: 'renew', key, id, ttlMs: 60_000 },
+      { op: 'release', key, id },
+      { op: 'release', key: 'near-other', id: 'nobody' },
+    ] as const
+    const unknown = { state: 'absent', reason: 'unknown' }
+    expect(await driver.send(requests)).toEqual([unknown, unknown, unknown])
+  }
+  expect(await renew(driver, holder)).toMatchObject({ state: 'held' })
+})
