@@ -42,7 +42,8 @@ export const honest: Trace = {
 /** What is answered instead at one step, from 1 on; the specification refuses the trace there. */
 export const dishonest: Readonly<Record<string, readonly [step: number, answer: TraceStep]>> = {
   'a second holder of an exclusive lock': [2, held('claim', 'b', 6)],
-  'a grant that passes the first waiter': [9, waits('renew', 'b')],
+  'a grant that passes the first waiter': [9, held('renew', 'c', 9)],
+  'a lock that is free and granted to nobody': [9, waits('renew', 'b')],
   'a fence that two grants share': [9, held('renew', 'b', 5)],
   'a fence that falls': [9, held('renew', 'b', 4)],
   'a holder that lost its place': [5, absent('renew', 'a')],
