@@ -67,7 +67,10 @@ const groups: readonly Group[] = [
   },
   { text: 'Reference', pages: ['api', 'primitives', 'guards', 'cli', 'web-locks', 'metrics', 'runtimes'] },
   { text: 'Server', pages: ['server', 'deploying', 'dashboard'] },
-  { text: 'Evidence', pages: ['guarantees', 'proof', 'proof-spec', 'benchmarks', 'benchmarks/notebook', 'growth'] },
+  {
+    text: 'Evidence',
+    pages: ['guarantees', 'proof', 'proof-spec', 'proof-mutants', 'benchmarks', 'benchmarks/notebook', 'growth'],
+  },
   { text: 'Decisions', folder: 'decisions', collapsed: true, pages: ['decisions/README'] },
 ]
 

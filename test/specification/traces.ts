@@ -49,6 +49,7 @@ export async function recordTrace({ driver, advance }: RecordedStore, seed: numb
   while (steps.length < stepMax) {
     const id = `c${below(wishMax)}`
     const wish = wishes[id]
+    if (wish === undefined) throw new Error(`There is no ${id}.`)
     const op = pick<TraceStep['op']>('claim', 'claim', 'claim', 'renew', 'release', 'withdraw', 'tick', 'tick')
     const ticks = 1 + below(op === 'tick' ? 3 : 5)
     if (op === 'tick') {

@@ -79,7 +79,7 @@ function nameOf(key: string, { client, owner }: Runner, enteredAt: number): stri
 
 /** Whether there was a time at which all of these waits lasted. Unknown waits are no proof. */
 function atOneTime(waits: readonly (SharedWait | undefined)[]): boolean {
-  const since = Math.max(...waits.map((wait) => wait?.since ?? Infinity))
+  const since = waits.reduce((latest, wait) => Math.max(latest, wait?.since ?? Infinity), 0)
   return waits.every((wait) => wait !== undefined && since <= wait.until)
 }
 

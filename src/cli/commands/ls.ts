@@ -70,14 +70,13 @@ export const lsCommand: Command = {
       for await (const lock of everyLock(locks, selection)) {
         listing.add(lock)
         count += 1
-        if (count % locksAtOnce > 0) continue
-        listing.flush()
         // However many locks there are, no more than these are kept in memory.
-        await context.drained()
+        if (count % locksAtOnce === 0) await listing.flush()
+        else if (!listing.isSorted && count % linesAtOnce === 0) await context.drained()
       }
       if (count > locksAtOnce && listing.isSorted)
         context.messages.say(`more than ${locksAtOnce} locks: sorted in parts of as many`)
-      listing.flush()
+      await listing.flush()
       if (count === 0 && listing.isTable) await sayNothingFound(locks, selection, given, context)
       return 0
     })
@@ -86,6 +85,8 @@ export const lsCommand: Command = {
 
 /** Locks that are sorted together and printed in columns of one width. */
 const locksAtOnce = 10_000
+/** Lines that are printed before the reader must have taken them. */
+const linesAtOnce = 1000
 
 /** Formats locks as the options say, a part of them at a time. */
 function listingOf(given: ParsedArguments, { everywhere }: Selection, context: CommandContext) {
@@ -102,17 +103,27 @@ function listingOf(given: ParsedArguments, { everywhere }: Selection, context: C
     else if (format === 'name') rows.push(...rowsOf(lock, now).slice(0, 1))
     else context.print(formatDocument(format, lockNameOf(lock), lock))
   }
-  const flush = (): void => {
+  const flush = async (): Promise<void> => {
     if (rows.length === 0) return
     const sorted = rows.toSorted(compare)
     rows = []
-    if (isTable) context.printLines(table.lines(sorted.map((row) => cellsOf(row, view, new Date()))))
-    else context.print(sorted.map(({ name }) => `${printable(name)}\n`).join(''))
+    const lines = isTable ? table.lines(sorted.map((row) => cellsOf(row, view, new Date()))) : []
+    for (let from = 0; from < Math.max(lines.length, sorted.length); from += linesAtOnce) {
+      if (isTable) context.printLines(lines.slice(from, from + linesAtOnce))
+      else
+        context.print(
+          sorted
+            .slice(from, from + linesAtOnce)
+            .map(({ name }) => `${printable(name)}\n`)
+            .join(''),
+        )
+      await context.drained()
+    }
   }
   /** Prints locks that changed. */
-  const print = (locks: readonly ListedLock[]): void => {
+  const print = async (locks: readonly ListedLock[]): Promise<void> => {
     for (const lock of locks) add(lock)
-    flush()
+    await flush()
   }
   return { add, flush, print, isTable, isSorted: isTable || format === 'name' }
 }

@@ -10,7 +10,7 @@ export const pollEveryMs = 1000
 /** Prints the selected locks, then those that change, until interrupted. */
 export function watchListing(
   selection: Selection,
-  print: (locks: readonly ListedLock[]) => void,
+  print: (locks: readonly ListedLock[]) => Promise<void>,
   given: ParsedArguments,
   context: CommandContext,
 ): Promise<number> {
@@ -22,9 +22,10 @@ export function watchListing(
       for await (const lock of everyLock(locks, selection)) found.set(lock.key, lock)
       return found
     },
-    show: (after) => {
-      print(changed(before, after))
+    show: async (after) => {
+      const shown = changed(before, after)
       before = after
+      await print(shown)
     },
     away: (why) => sayAway(why, context),
   })

@@ -10,7 +10,7 @@ import { chooseSharedStore, isUnused, withLocks } from '../stores/store.ts'
 /** What to do with what a store shows. */
 export interface PollSteps<Seen> {
   readonly read: (locks: Locks) => Promise<Seen>
-  readonly show: (seen: Seen) => void
+  readonly show: (seen: Seen) => void | Promise<void>
   /** The store that has answered before does not answer; undefined: it answers again. */
   readonly away: (why: string | undefined) => void
   readonly everyMs: number
@@ -49,7 +49,7 @@ export async function pollStore<Seen>(
       await withLocks(given, { ...context, connect }, {}, async (locks) => {
         while (!isOver() && isUnused(url) === wasUnused) {
           const seen = await readAgain(locks)
-          if (seen !== undefined) show(seen)
+          if (seen !== undefined) await show(seen)
           endPause = new AbortController()
           const signal = AbortSignal.any([interruption.signal, stopping.signal, endPause.signal])
           if (!isOver()) await pause(everyMs, undefined, { signal }).catch(() => {})
