@@ -64,7 +64,7 @@ test('a cycle of ten thousand is found, and in a line of ten thousand nobody is 
 })
 
 /** Owners p and q, each of which holds one lock and waits for the other's. */
-function ring(change: Partial<ListedClaim> = {}): readonly ListedKey[] {
+function twoOwners(change: Partial<ListedClaim> = {}): readonly ListedKey[] {
   const listed = (owner: string, state: 'held' | 'waiting'): ListedClaim => ({
     id: `${owner} ${state}`,
     state,
@@ -91,14 +91,14 @@ function ring(change: Partial<ListedClaim> = {}): readonly ListedKey[] {
 test('a cycle counts if both looks have the same claims in it, and not if a lock was let go and taken again meanwhile', () => {
   const found = (first: readonly ListedKey[], second: readonly ListedKey[]) =>
     findDeadlocks({ now: 1000, keys: claimsInBoth(first, second) })
-  expect(found(ring(), ring())).toHaveLength(1)
+  expect(found(twoOwners(), twoOwners())).toHaveLength(1)
   // A server hides ids: the fence alone tells one holding of a lock from the next.
-  expect(found(ring({ id: '', fence: 7 }), ring({ id: '', fence: 8 }))).toEqual([])
-  expect(found(ring({ enteredAt: 99 }), ring())).toEqual([])
+  expect(found(twoOwners({ id: '', fence: 7 }), twoOwners({ id: '', fence: 8 }))).toEqual([])
+  expect(found(twoOwners({ enteredAt: 99 }), twoOwners())).toEqual([])
 })
 
 test('a holder that was asked to leave, or whose lease is over, is in no deadlock: it will be gone', () => {
-  expect(findDeadlocks({ now: 1000, keys: ring({ leaving: 'preempted' }) })).toEqual([])
-  expect(findDeadlocks({ now: 1000, keys: ring({ expiresAt: 1001 }) })).toHaveLength(1)
-  expect(findDeadlocks({ now: 1000, keys: ring({ expiresAt: 1000 }) })).toEqual([])
+  expect(findDeadlocks({ now: 1000, keys: twoOwners({ leaving: 'preempted' }) })).toEqual([])
+  expect(findDeadlocks({ now: 1000, keys: twoOwners({ expiresAt: 1001 }) })).toHaveLength(1)
+  expect(findDeadlocks({ now: 1000, keys: twoOwners({ expiresAt: 1000 }) })).toEqual([])
 })
