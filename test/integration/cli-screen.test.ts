@@ -215,9 +215,12 @@ test('colours go to a terminal, unless they are not wanted', async () => {
   await locks.acquire('nightly')
   await using tmux = await terminal({ namespace: 'colours', rows: 60 })
   const escape = String.fromCharCode(27)
+  let shown = 0
   const shownBy = async (command: string): Promise<string> => {
-    await tmux.type(`clear; ${command}; echo "shown $((1 + 1))"`)
-    await tmux.shows(/shown 2/)
+    shown += 1
+    // Computed by the shell: what is typed does not contain it, nor does the screen before.
+    await tmux.type(`clear; ${command}; echo "shown $((${shown} + 100))"`)
+    await tmux.shows(new RegExp(`shown ${shown + 100}`))
     return tmux.screen(true)
   }
   expect(await shownBy('leasehold ls')).toContain(`${escape}[1mNAME`)
