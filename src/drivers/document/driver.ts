@@ -22,13 +22,19 @@ import { listedKey, type KeyDocument } from './key-document.ts'
 import { withinLimits } from '../../core/contract/limits.ts'
 import { Lifecycle } from '../kit/lifecycle.ts'
 import { cutKey, pageLimit } from '../kit/paging.ts'
-import { ObservedDriver, type ClocklessStore } from './observed/observed-driver.ts'
+import type { ClocklessStore } from './observed/clockless-store.ts'
+import { ObservedDriver } from './observed/observed-driver.ts'
 
 export type { Loaded, Swap } from './document-swaps.ts'
 export type { KeyDocument } from './key-document.ts'
-export type { ClocklessPolling, ClocklessStore } from './observed/observed-driver.ts'
-export type { LoadedObserved, ObservedSwapper, SwapObserved } from './observed/observed-send.ts'
-export type { ObservedDocument } from './observed/stored-key.ts'
+export type {
+  ClocklessPolling,
+  ClocklessStore,
+  LoadedObserved,
+  ObservedSwapper,
+  SwapObserved,
+} from './observed/clockless-store.ts'
+export type { ObservedDocument } from './observed/observed-document.ts'
 export { mayForget } from '../../core/rule/fence.ts'
 export { fullSupport } from '../../core/contract/supports.ts'
 

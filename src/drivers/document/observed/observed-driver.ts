@@ -26,36 +26,11 @@ import { QueuePoller, type PollPace, type StoredPlace } from '../../kit/queue-po
 import { sendOnDocuments, type DocumentSender } from '../document-send.ts'
 import { listedKey } from '../key-document.ts'
 import { Observations, type Beat } from './observations.ts'
-import { ObservedSend, type ObservedRevision, type ObservedSetup, type ObservedSwapper } from './observed-send.ts'
-import { beatsOf, withEnds, type ObservedDocument } from './stored-key.ts'
+import type { ClocklessPolling, ClocklessStore } from './clockless-store.ts'
+import type { ObservedDocument } from './observed-document.ts'
+import { ObservedSend, type ObservedRevision, type ObservedSetup } from './observed-send.ts'
+import { beatsOf, withEnds } from './stored-key.ts'
 import { TrustedLeases } from './trusted-leases.ts'
-
-/** A store without a clock that `documentDriver` makes a driver of. */
-export interface ClocklessStore<Revision> extends ObservedSwapper<Revision> {
-  /** Tells it from a store that has a clock. */
-  readonly clock: 'none'
-  readonly name: string
-  readonly supports: Supports
-  /** How often waiters read their keys. @default from 50 ms to 1 s, and 10 keys a second */
-  readonly polling?: ClocklessPolling | undefined
-  open(): Promise<void>
-  close(): Promise<void>
-  /** Stored documents, in the store's order. */
-  list(query: ListQuery): Promise<{
-    readonly documents: readonly { readonly key: string; readonly document: ObservedDocument }[]
-    readonly next?: string
-  }>
-  /** The error a user sees for one of the store's. @default errors of Leasehold as they are, others as UNAVAILABLE */
-  errorOf?(error: unknown): LeaseholdError
-}
-
-/** How often the keys that claims of this process wait for are read. */
-export interface ClocklessPolling {
-  readonly minMs: number
-  readonly maxMs: number
-  /** A budget for all keys together. With more keys than it allows, a crash is noticed later. */
-  readonly keysPerSecondMax: number
-}
 
 const pollingDefault: ClocklessPolling = { minMs: 50, maxMs: 1000, keysPerSecondMax: 10 }
 

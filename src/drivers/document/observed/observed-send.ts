@@ -10,33 +10,10 @@ import type { DocumentSend } from '../document-send.ts'
 import type { Loaded, Swap } from '../document-swaps.ts'
 import type { KeyDocument } from '../key-document.ts'
 import type { Beat, Observations } from './observations.ts'
-import { beatsOf, withEnds, withoutEnds, type ObservedDocument, type Written } from './stored-key.ts'
+import type { LoadedObserved, ObservedSwapper } from './clockless-store.ts'
+import type { ObservedDocument } from './observed-document.ts'
+import { beatsOf, withEnds, withoutEnds, type Written } from './stored-key.ts'
 import type { TrustedLeases } from './trusted-leases.ts'
-
-/** A document as stored, with what the store needs to notice that it has changed since. */
-export interface LoadedObserved<Revision> {
-  readonly document: ObservedDocument | undefined
-  readonly revision: Revision
-}
-
-/** A document to be written if its revision is unchanged. */
-export interface SwapObserved<Revision> {
-  readonly key: string
-  readonly document: ObservedDocument
-  readonly revision: Revision
-  /** Nobody holds or waits: the store may remove the document a day after this write. */
-  readonly idle: boolean
-}
-
-/** The part of a store without a clock that one `send` needs. */
-export interface ObservedSwapper<Revision> {
-  /** Reads the keys, each as it is now: never an older copy. */
-  load(keys: readonly string[]): Promise<readonly LoadedObserved<Revision>[]>
-  /** Writes each document whose revision is unchanged. `unknown`: the document may or may not have been written. */
-  swap(
-    swaps: readonly SwapObserved<Revision>[],
-  ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]>
-}
 
 /** What all sends of a driver share. */
 export interface ObservedSetup<Revision> {

@@ -1,28 +1,7 @@
 import type { ClaimRecord, Ended } from '../../../core/rule/claim-record.ts'
 import type { KeyDocument } from '../key-document.ts'
 import type { Beat } from './observations.ts'
-
-/**
- * A claim as it is stored where no clock can be asked: the length of its lease, never its end. `enteredAt`, `acquiredAt` and
- * `lastHeartbeat` are wall clocks of those who wrote, for people to read.
- */
-type StoredLease = Omit<ClaimRecord, 'expiresAt' | 'died'> & {
-  /** Names the write that began the lease anew. An observer counts the lease from when it first saw this beat. */
-  readonly beat: string
-}
-
-/** An unclean end, with how long to remember it. */
-type StoredEnd = Omit<Ended, 'until'> & { readonly keepMs: number }
-
-/** A key's claims as one JSON document without times. */
-export interface ObservedDocument {
-  readonly version: number
-  readonly lastFence: number
-  readonly ended?: StoredEnd | undefined
-  readonly claims: readonly StoredLease[]
-  /** Different in every document, so that a hash of the content can be its revision. */
-  readonly nonce: string
-}
+import type { ObservedDocument, StoredEnd, StoredLease } from './observed-document.ts'
 
 /** The beats that an observer must know to judge a document; none of what is damaged. */
 export function beatsOf(document: ObservedDocument | undefined): readonly Beat[] {

@@ -1,0 +1,55 @@
+import type { ListQuery, Supports } from '../../../core/contract/driver.ts'
+import type { LeaseholdError } from '../../../core/errors.ts'
+import type { ObservedDocument } from './observed-document.ts'
+
+/** A document as stored, with what the store needs to notice that it has changed since. */
+export interface LoadedObserved<Revision> {
+  readonly document: ObservedDocument | undefined
+  readonly revision: Revision
+}
+
+/** A document to be written if its revision is unchanged. */
+export interface SwapObserved<Revision> {
+  readonly key: string
+  readonly document: ObservedDocument
+  readonly revision: Revision
+  /** Nobody holds or waits: the store may remove the document a day after this write. */
+  readonly idle: boolean
+}
+
+/** The part of a store without a clock that one `send` needs. */
+export interface ObservedSwapper<Revision> {
+  /** Reads the keys, each as it is now: never an older copy. */
+  load(keys: readonly string[]): Promise<readonly LoadedObserved<Revision>[]>
+  /** Writes each document whose revision is unchanged. `unknown`: the document may or may not have been written. */
+  swap(
+    swaps: readonly SwapObserved<Revision>[],
+  ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]>
+}
+
+/** A store without a clock that `documentDriver` makes a driver of. */
+export interface ClocklessStore<Revision> extends ObservedSwapper<Revision> {
+  /** Tells it from a store that has a clock. */
+  readonly clock: 'none'
+  readonly name: string
+  readonly supports: Supports
+  /** How often waiters read their keys. @default from 50 ms to 1 s, and 10 keys a second */
+  readonly polling?: ClocklessPolling | undefined
+  open(): Promise<void>
+  close(): Promise<void>
+  /** Stored documents, in the store's order. */
+  list(query: ListQuery): Promise<{
+    readonly documents: readonly { readonly key: string; readonly document: ObservedDocument }[]
+    readonly next?: string
+  }>
+  /** The error a user sees for one of the store's. @default errors of Leasehold as they are, others as UNAVAILABLE */
+  errorOf?(error: unknown): LeaseholdError
+}
+
+/** How often the keys that claims of this process wait for are read. */
+export interface ClocklessPolling {
+  readonly minMs: number
+  readonly maxMs: number
+  /** A budget for all keys together. With more keys than it allows, a crash is noticed later. */
+  readonly keysPerSecondMax: number
+}
