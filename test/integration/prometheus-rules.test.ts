@@ -62,7 +62,10 @@ test('Prometheus takes the rules, and every query of them and of Grafana, on wha
   })
   const ask = async (call: string): Promise<{ status: string; data: { result: readonly unknown[] } }> => {
     const answer = await fetch(`http://${address}/api/v1/${call}`).catch(() => undefined)
-    return answer === undefined ? { status: 'silent', data: { result: [] } } : ((await answer.json()) as never)
+    // Not ready yet: it says so in plain text.
+    return answer?.status === 503 || answer === undefined
+      ? { status: 'silent', data: { result: [] } }
+      : ((await answer.json()) as never)
   }
   const resultOf = async (query: string) => {
     const { status, data } = await ask(`query?query=${encodeURIComponent(query)}`)
