@@ -245,12 +245,15 @@ describe('a work loop', () => {
     const errors: unknown[] = []
     const onError = (error: unknown) => errors.push(error)
     const options = { source: () => ['1', '2'], pause: { min: '1h', max: '1h' }, onError } as const
+    const handled: string[] = []
     const loop = locks.work('mails', options, async ({ item, task }) => {
+      handled.push(item)
       await (item === '1' ? task.release() : task.complete({ remember: '1d' }))
     })
     await settle(bench)
     await loop.stop()
     expect(errors).toEqual([])
+    expect(handled, 'what was given back is not claimed again at once').toEqual(['1', '2'])
     const other = await bench.client()
     expect((await other.claim('mails', '1')).state).toBe('claimed')
     await bench.advance(2 * 3_600_000)

@@ -33,7 +33,7 @@ const concurrencyMax = 1000
 /** How many failed tasks are remembered, so as not to try them again at once. */
 const failedMax = 10_000
 
-/** A task whose handler threw: when this loop may claim it again. */
+/** A task whose handler threw, or gave it back: when this loop may claim it again. */
 interface FailedTask {
   readonly failures: number
   readonly againAt: number
@@ -204,9 +204,14 @@ export class TaskLoop<Item> implements WorkLoop, SlotMember {
     try {
       const handled = (async () => this.#handler({ item, task, fence: task.fence, signal }))()
       await Promise.race([handled, givenUp(this.#givingUp.signal, handled)])
-      if (task.lease.held) await task.complete(this.#completeOptions)
-      else if (task.lease.loss !== undefined) throw task.lease.loss
-      this.#failed.delete(id)
+      if (task.lease.loss !== undefined) throw task.lease.loss
+      if (task.lease.held) {
+        await task.complete(this.#completeOptions)
+        this.#failed.delete(id)
+      } else {
+        // A task that its handler gave back would be claimed again at once, and again.
+        this.#rest(id, 1)
+      }
     } catch (error) {
       this.#noteFailure(id)
       this.#report(error, item)
@@ -215,8 +220,12 @@ export class TaskLoop<Item> implements WorkLoop, SlotMember {
   }
 
   #noteFailure(id: string): void {
+    this.#rest(id, (this.#failed.get(id)?.failures ?? 0) + 1)
+  }
+
+  /** Leaves a task alone for the pause after so many failures. */
+  #rest(id: string, failures: number): void {
     const { environment } = this.#acquirer.client
-    const failures = (this.#failed.get(id)?.failures ?? 0) + 1
     const againAt = environment.now() + pauseMs(this.#backoff, failures, environment.random())
     // Deleted first, so that the oldest entry is the first.
     this.#failed.delete(id)

@@ -38,7 +38,8 @@ export interface WorkOptions<Item> extends TaskOptions, CompleteOptions {
    */
   readonly concurrency?: number | undefined
   /**
-   * The pause after a round without a task, doubled from `min` to `max`. Also how long this loop leaves a task alone whose handler threw.
+   * The pause after a round without a task, doubled from `min` to `max`. Also how long this loop leaves a task alone whose handler threw
+   * or released it.
    *
    * @default { min: '100ms', max: '10s' }
    */
