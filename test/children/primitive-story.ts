@@ -57,6 +57,7 @@ const stories: Record<string, () => Promise<void>> = {
       if (how === 'hang') await new Promise(() => {})
       await pause(20)
     })
+    stayAlive()
   },
 
   async lead() {
