@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import * as fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
@@ -75,5 +76,57 @@ test('names that come in their thousands after a list are listed too', async () 
   const names = await listed(driver, '')
   expect(names).toHaveLength(many + 3000)
   expect(names).toEqual(names.toSorted())
+  await driver.close()
+})
+
+test('names that come and go while they are sorted are listed once, and the event loop turns meanwhile', async () => {
+  const driver = memory()
+  await driver.open()
+  const number = 20_000
+  for (let at = 0; at < number; at += 1) await claim(driver, named(`some ${at}`))
+  let turns = 0
+  let isListed = false
+  const counting = (async () => {
+    while (!isListed) {
+      await nextTurn()
+      // Gone and there again, those that are sorted already and those that are not.
+      const again = named(`some ${(turns * 7919) % number}`)
+      await release(driver, again)
+      await claim(driver, again)
+      await claim(driver, named(`some more ${turns}`))
+      turns += 1
+    }
+  })()
+  const page = await driver.list({ prefix: 'some ', limit: 5 })
+  isListed = true
+  await counting
+  expect(turns).toBeGreaterThan(2)
+  expect(page.keys.map(({ key }) => key)).toEqual(['some 0', 'some 1', 'some 10', 'some 100', 'some 1000'])
+  const names = await listed(driver, 'some ')
+  expect(names).toHaveLength(number + turns)
+  expect(new Set(names).size).toBe(names.length)
+  await driver.close()
+})
+
+test('a list passes over very many names that are gone without keeping the event loop', async () => {
+  const driver = memory()
+  await driver.open()
+  const number = 20_000
+  for (let at = 0; at < number; at += 1) await claim(driver, named(`some ${at}`))
+  await claim(driver, named('the last'))
+  expect((await driver.list({ prefix: '', limit: 1 })).keys).toHaveLength(1)
+  for (let at = 0; at < number - many; at += 1) await release(driver, named(`some ${at}`))
+  let turns = 0
+  let isListed = false
+  const counting = (async () => {
+    for (; !isListed; turns += 1) await nextTurn()
+  })()
+  const page = await driver.list({ prefix: 'the', limit: 1 })
+  expect(page.keys.map(({ key }) => key)).toEqual(['the last'])
+  const first = await driver.list({ prefix: '', limit: 1 })
+  isListed = true
+  await counting
+  expect(first.keys).toHaveLength(1)
+  expect(turns).toBeGreaterThan(2)
   await driver.close()
 })

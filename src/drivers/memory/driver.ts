@@ -28,6 +28,7 @@ import { oneInThisRealm } from '../../core/machine/runtime.ts'
 import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
 import { version } from '../../core/package-version.ts'
 import { claimsLimit, firstKeys, pageOf } from '../kit/paging.ts'
+import { inNextTurn } from '../../core/time/event-loop.ts'
 import { NameOrder } from './name-order.ts'
 
 /** The store's time. `now` must never go back by itself; `wall` is milliseconds since 1970. */
@@ -60,6 +61,9 @@ const keysKeptAnyway = 1000
 const abandonedAfterMs = 3_600_000
 /** With more keys than this that time is shorter, by as much as there are more: names that are used once must not fill the memory. */
 const keysKeptLong = 2000
+
+/** Requests that are carried out in one turn of the event loop: about a millisecond. */
+const requestsPerTurn = 250
 
 const systemClock: MemoryClock = { now: monotonicMs, wall: () => Date.now() }
 
@@ -128,7 +132,12 @@ class MemoryStore {
     return fenceFloor(this.#clock.wall())
   }
 
-  carryOut(request: Request, now: number, floor: number): ClaimStatus {
+  carryOutAll(requests: readonly Request[]): readonly ClaimStatus[] {
+    const { now, fenceFloor: floor } = this
+    return requests.map((request) => this.#carryOut(request, now, floor))
+  }
+
+  #carryOut(request: Request, now: number, floor: number): ClaimStatus {
     const key = keyOf(request)
     const kept = this.#keys.get(key)
     const state = this.#read(kept)
@@ -170,12 +179,12 @@ class MemoryStore {
     this.#spare = state
   }
 
-  list(query: ListQuery): KeyPage {
+  async list(query: ListQuery): Promise<KeyPage> {
     const hasClaims = (key: string): boolean => {
       const kept = this.#keys.get(key)
       return kept instanceof KeyState ? kept.hasClaims : kept !== undefined
     }
-    const names = query.key === undefined ? this.#firstKeys(query, hasClaims) : [query.key]
+    const names = query.key === undefined ? await this.#firstKeys(query, hasClaims) : [query.key]
     return pageOf(names, query, this.now, (key) => {
       const kept = this.#keys.get(key)
       if (kept === undefined) return { claims: [] }
@@ -187,7 +196,7 @@ class MemoryStore {
     if (this.#keys.has(key) && !names.add(key)) this.#names = undefined
   }
 
-  #firstKeys(query: ListQuery, hasClaims: (key: string) => boolean): readonly string[] {
+  async #firstKeys(query: ListQuery, hasClaims: (key: string) => boolean): Promise<readonly string[]> {
     if (this.#keys.size <= keysKeptAnyway) return firstKeys(this.#keys.keys(), query, hasClaims)
     this.#names ??= new NameOrder(this.#keys.keys())
     return this.#names.page(query, this.#keys, hasClaims)
@@ -262,8 +271,15 @@ class MemoryDriver implements LockDriver {
 
   async #sendValid(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
     this.#lifecycle.refuseIfShut()
-    const { now, fenceFloor: floor } = this.#store
-    return requests.map((request) => this.#store.carryOut(request, now, floor))
+    if (requests.length <= requestsPerTurn) return this.#store.carryOutAll(requests)
+    const statuses: ClaimStatus[] = []
+    for (let from = 0; from < requests.length; from += requestsPerTurn) {
+      // What is done is done: the rest is carried out although the store may be closed meanwhile.
+      if (from > 0) await new Promise<void>(inNextTurn)
+      const slice = requests.slice(from, from + requestsPerTurn)
+      for (const status of this.#store.carryOutAll(slice)) statuses.push(status)
+    }
+    return statuses
   }
 
   async list(query: ListQuery): Promise<KeyPage> {

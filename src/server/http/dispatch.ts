@@ -109,6 +109,9 @@ export interface CarryOutOptions {
   readonly turn: () => Promise<void>
 }
 
+/** A body longer than this is parsed in one turn of the event loop and checked in another, so that others are answered in between. */
+const bytesPerTurn = 65_536
+
 /** Reads the body of the request, and lets the route answer. */
 export async function carryOut(
   request: IncomingMessage,
@@ -130,6 +133,7 @@ export async function carryOut(
   // The body may have been long on its way, or the call have waited for its turn.
   over.throwIfRefused()
   const body = bytes && parsed(bytes, limits)
+  if (bytes !== undefined && bytes.length > bytesPerTurn) await turn()
   const charge = (requests: number): void => rates.chargeToken(principal.name, requests)
   return route.handle({
     principal,

@@ -11,6 +11,9 @@ import { sessionOf } from '../store/sessions.ts'
 import type { StoreDescription } from '../store/store-description.ts'
 import { publicFault } from '../store/store-fault.ts'
 
+/** A call with more requests than this takes a turn of its own for each of its steps, so that others are answered in between. */
+const requestsPerTurn = 100
+
 /** What the route needs. */
 export interface RequestsRouteParts {
   readonly store: AuthorizedStore
@@ -37,7 +40,10 @@ export function requestsRoute({ store, limits, description }: RequestsRouteParts
       const session = sessionOf(call.headers, call.principal)
       const { requests } = checked(bodySchema, call.body)
       call.charge(requests.length - 1)
+      const isLong = requests.length > requestsPerTurn
+      if (isLong) await call.turn()
       const statuses = await store.sendFor(call, requests, { session })
+      if (isLong) await call.turn()
       const wired = statuses.map((status, index) => {
         const readable = readableStatus(status, keyOf(requests[index] as Request), call.principal)
         return toWireStatus(readable, publicFault)
