@@ -24,11 +24,22 @@ const order = JSON.parse(process.argv[2] ?? '') as RenewalsOrder
 const names = Array.from({ length: order.leases }, (_, index) => `orders/${index}`)
 let lost = 0
 
+/** Locks are taken one after the other in the time between two renewals, as a process that works takes them, and not in one moment. */
+function eachInTurn(acquire: (name: string) => Promise<unknown>): Promise<unknown> {
+  const between = order.refreshMs / order.leases
+  return Promise.all(
+    names.map(async (name, index) => {
+      await pause(index * between)
+      await acquire(name)
+    }),
+  )
+}
+
 async function holdWithLeasehold(): Promise<() => Promise<void>> {
   const locks = await createLocks({ driver: redis({ url: `redis://127.0.0.1:${order.port}` }) })
   locks.on('lost', () => (lost += 1))
   const options = { ttl: order.ttlMs, heartbeat: order.refreshMs }
-  await Promise.all(names.map((name) => locks.acquire(name, options)))
+  await eachInTurn((name) => locks.acquire(name, options))
   return () => locks.close()
 }
 
@@ -36,10 +47,10 @@ async function holdWithRedisSemaphore(): Promise<() => Promise<void>> {
   const client = new Redis(order.port)
   const onLockLost = (): void => void (lost += 1)
   const options = { lockTimeout: order.ttlMs, refreshInterval: order.refreshMs, onLockLost }
-  const mutexes = names.map((name) => new Mutex(client, name, options))
-  await Promise.all(mutexes.map((mutex) => mutex.acquire()))
+  const mutexes = new Map(names.map((name) => [name, new Mutex(client, name, options)]))
+  await eachInTurn(async (name) => mutexes.get(name)?.acquire())
   return async () => {
-    for (const mutex of mutexes) mutex.stopRefresh()
+    for (const mutex of mutexes.values()) mutex.stopRefresh()
     client.disconnect()
   }
 }
