@@ -85,9 +85,9 @@ test('names that come and go while they are sorted are listed once, and the even
   const number = 20_000
   for (let at = 0; at < number; at += 1) await claim(driver, named(`some ${at}`))
   let turns = 0
-  let isListed = false
+  const listing = { isDone: false }
   const counting = (async () => {
-    while (!isListed) {
+    while (!listing.isDone) {
       await nextTurn()
       // Gone and there again, those that are sorted already and those that are not.
       const again = named(`some ${(turns * 7919) % number}`)
@@ -98,7 +98,7 @@ test('names that come and go while they are sorted are listed once, and the even
     }
   })()
   const page = await driver.list({ prefix: 'some ', limit: 5 })
-  isListed = true
+  listing.isDone = true
   await counting
   expect(turns).toBeGreaterThan(2)
   expect(page.keys.map(({ key }) => key)).toEqual(['some 0', 'some 1', 'some 10', 'some 100', 'some 1000'])
@@ -117,14 +117,14 @@ test('a list passes over very many names that are gone without keeping the event
   expect((await driver.list({ prefix: '', limit: 1 })).keys).toHaveLength(1)
   for (let at = 0; at < number - many; at += 1) await release(driver, named(`some ${at}`))
   let turns = 0
-  let isListed = false
+  const listing = { isDone: false }
   const counting = (async () => {
-    for (; !isListed; turns += 1) await nextTurn()
+    for (; !listing.isDone; turns += 1) await nextTurn()
   })()
   const page = await driver.list({ prefix: 'the', limit: 1 })
   expect(page.keys.map(({ key }) => key)).toEqual(['the last'])
   const first = await driver.list({ prefix: '', limit: 1 })
-  isListed = true
+  listing.isDone = true
   await counting
   expect(first.keys).toHaveLength(1)
   expect(turns).toBeGreaterThan(2)
