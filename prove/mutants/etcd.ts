@@ -107,13 +107,13 @@ export const etcd: Mutants = {
     file: file('key-writer'),
     find: 'if (!before.records.has(id)) compare.push(unchangedSince(keyspace.over(id), 0))',
     replace: '',
-    foundBy: ['unit/etcd-key-writer', ...real],
+    foundBy: ['unit/etcd-key-writer', 'integration/etcd-faults > does not come to be'],
   },
   'etcd: a marker that another has removed is put back': {
     file: file('key-writer'),
     find: 'if (at !== undefined) compare.push(exists(keyspace.marker(key, id)))',
     replace: '',
-    foundBy: ['unit/etcd-key-writer', ...real],
+    foundBy: ['integration/etcd-leases > is not put back'],
   },
   'etcd: a document is written over another’s': {
     file: file('key-writer'),

@@ -100,7 +100,7 @@ export const server: Mutants = {
     file: store('store-facade'),
     find: '      requireLeaseLifetime(this.#driver, compositionName)\n',
     replace: '',
-    foundBy: ['unit/life-elsewhere', 'integration/server-stores'],
+    foundBy: ['integration/lifetime > no longer served'],
   },
   'server: a gap of the store is not passed on': {
     file: store('store-facade'),

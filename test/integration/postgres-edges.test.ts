@@ -2,7 +2,7 @@ import { afterAll, expect, test } from 'vitest'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { modelTest, type Harness } from '../../src/testing/index.ts'
 import { around } from '../support/around.ts'
-import { claim, claimOf, claiming } from '../support/claims.ts'
+import { claim, claimOf, claiming, release, renew } from '../support/claims.ts'
 import { expectExactEnds, expectHandOvers } from '../support/exact-end.ts'
 import { isLong } from '../support/extent.ts'
 import { postgresHarness } from '../support/postgres-harness.ts'
@@ -42,6 +42,25 @@ test('a hand-over to a claim that is not plain, or behind one that is over, is a
   const bench = await alone.open()
   try {
     await expectHandOvers(await bench.driver(), (milliseconds) => bench.advance(milliseconds))
+  } finally {
+    await bench.close()
+  }
+})
+
+test('after a hand-over an end whose time is over is forgotten, also if the clock is set back then', async () => {
+  const bench = await alone.open()
+  try {
+    const driver = await bench.driver()
+    const [dying, next, last] = [claimOf('a', { ttlMs: 1000 }), claimOf('a'), claimOf('a')]
+    await driver.send([dying, next, last].map(claiming))
+    await bench.advance(1000)
+    // The end is kept for one ttl, so that a late copy of the claim does not begin it anew.
+    expect(await renew(driver, next)).toMatchObject({ state: 'held', after: { how: 'expired' } })
+    expect(await claim(driver, dying)).toMatchObject({ state: 'absent', reason: 'expired' })
+    await bench.advance(1000)
+    expect(await release(driver, next)).toEqual({ state: 'absent', reason: 'released' })
+    await bench.advance(-500)
+    expect(await claim(driver, dying)).toMatchObject({ state: 'waiting', ahead: 0 })
   } finally {
     await bench.close()
   }
