@@ -143,7 +143,7 @@ export const etcd: Mutants = {
     file: file('driver'),
     find: 'Math.floor(Math.min(status.ttlMs, own.trustedUntil - this.#environment.now(), leftMs))',
     replace: 'Math.floor(status.ttlMs)',
-    foundBy: [...real],
+    foundBy: ['integration/etcd-leases > that is notified is trusted'],
   },
   'etcd: data is as old as the lease that it once had': {
     file: leases('data-age'),

@@ -50,19 +50,19 @@ export const kitAndGuards: Mutants = {
     file: kit('queue-poller'),
     find: 'if (claim.polled || (isSame && found.isDue !== true)) continue',
     replace: 'if (isSame && found.isDue !== true) continue',
-    foundBy: ['unit/postgres-waiter-polling', 'unit/document-driver', 'unit/driver-kit'],
+    foundBy: ['unit/queue-poller'],
   },
   'a poll tells nobody': {
     file: kit('queue-poller'),
     find: '        this.#setup.poll(key, id)\n',
     replace: '',
-    foundBy: ['unit/document-driver', 'unit/driver-kit'],
+    foundBy: ['unit/queue-poller'],
   },
   'a release that a poll follows is told as a change': {
     file: kit('claim-register'),
     find: 'if (before?.polled === false && !leaves && differs(before, after))',
     replace: 'if (before?.polled === false && differs(before, after))',
-    foundBy: ['unit/document-driver', 'unit/driver-kit', 'unit/document-observed'],
+    foundBy: ['unit/queue-poller'],
   },
   'the rest of a batch is answered as its first slice': {
     file: kit('work'),

@@ -281,6 +281,24 @@ describe('on the way', () => {
     expect((await stored(server, prefix)).filter((name) => name.endsWith(one.id))).toEqual([])
   })
 
+  test('a grant that is notified is trusted for what is left of the time since the claim was sent', async () => {
+    const prefix = freshPrefix()
+    const [driver, other] = [await open(prefix), await open(prefix)]
+    const [held, waiting] = [claimOf('a'), claimOf('a', { ttlMs: 20_000 })]
+    await claim(driver, held)
+    await claim(other, waiting)
+    const answeredAt = performance.now()
+    const received = onNotification(other, waiting.id)
+    await pause(100)
+    const waitedMs = performance.now() - answeredAt
+    await release(driver, held)
+    const granted = await eventually(
+      () => received.find((notification) => notification !== 'poll' && notification.state === 'held'),
+      'the grant',
+    )
+    expect((granted as { ttlMs: number }).ttlMs).toBeLessThanOrEqual(20_000 - Math.floor(waitedMs))
+  })
+
   test('a marker that another removes between the reading of its key and the writing is not put back', async () => {
     const prefix = freshPrefix()
     const proxy = await startProxy(server)
