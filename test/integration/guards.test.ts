@@ -15,7 +15,6 @@ import {
 } from '../../src/guards/index.ts'
 import { pauseHolder } from '../guards/pause.ts'
 import { Child } from '../support/child.ts'
-import { needProgram } from '../support/debian.ts'
 import { MariadbServer } from '../support/mariadb-server.ts'
 import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
 import { MongoServer } from '../support/mongo-server.ts'

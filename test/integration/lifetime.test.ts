@@ -1,4 +1,4 @@
-import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { openLocks } from '../../src/api/create-locks.ts'
 import type { LockDriver, Request, Supports } from '../../src/core/contract/driver.ts'
 import { fullSupport } from '../../src/core/contract/supports.ts'
@@ -184,10 +184,14 @@ describe('what a composition supports', () => {
   })
 })
 
-describe('advisory locks of PostgreSQL', async () => {
-  const server = await PostgresServer.start()
+describe('advisory locks of PostgreSQL', () => {
+  let server: PostgresServer
+  let url: string
+  beforeAll(async () => {
+    server = await PostgresServer.start()
+    url = server.url.replace('postgres:', 'postgres-advisory:')
+  })
   afterAll(() => server.destroy())
-  const url = server.url.replace('postgres:', 'postgres-advisory:')
 
   test('are not renewed from a heartbeat thread', async () => {
     await expect(connect(url, { heartbeatThread: true })).rejects.toMatchObject(refused)
