@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Claim, ClaimStatus, LockDriver } from '../../src/core/contract/driver.ts'
-import { systemEnvironment } from '../../src/core/time/environment.ts'
+import { sleepProofClock, systemEnvironment } from '../../src/core/time/environment.ts'
 import { createLocks } from '../../src/index.ts'
 import { documentDriver } from '../../src/drivers/document/driver.ts'
 import { Observations } from '../../src/drivers/document/observed/observations.ts'
@@ -82,6 +82,31 @@ describe('an observer of a store without a clock', () => {
     // The clock that is behind gives no lower fence.
     expect(await claim(holder, 'e')).toMatchObject({ state: 'held', fence: later.fence + 1 })
   })
+
+  test.each(['the uptime is set an hour ahead', 'the uptime is known in whole seconds only'])(
+    'ends nothing early where %s: it does not count sleep',
+    async (fault) => {
+      const shelf = new ClocklessShelf()
+      const time = fakeTime()
+      let aheadMs = 0
+      const awake = (): number => time.environment.now()
+      const up = (): number => awake() + 5950 + aheadMs
+      const uptime = fault.endsWith('ahead') ? up : () => Math.floor(up() / 1000) * 1000
+      // The wall clock was set: the uptime is read at once.
+      const clocks = { monotonic: awake, uptime, wall: () => time.environment.wall() + aheadMs }
+      const now = sleepProofClock(clocks, uptime() - awake())
+      const holder = documentDriver(shelf.store(), time.environment)
+      const observer = documentDriver(shelf.store(), { ...time.environment, now, awake })
+      await claim(holder, 'a')
+      expect(await claim(observer, 'b', { wait: false })).toMatchObject({ reason: 'refused' })
+      if (fault.endsWith('ahead')) aheadMs = 3_600_000
+      await time.advance(101)
+      // Leases of its own are counted with the sleep that there may have been.
+      expect(now() - awake()).toBeGreaterThan(800)
+      await time.advance(899)
+      expect(await claim(observer, 'd', { wait: false })).toMatchObject({ reason: 'refused' })
+    },
+  )
 
   test('is not led astray by a reading that a later one has overtaken', () => {
     const observations = new Observations()

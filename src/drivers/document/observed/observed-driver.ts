@@ -84,6 +84,7 @@ export class ObservedDriver<Revision> implements LockDriver {
     const setup: ObservedSetup<Revision> = {
       store,
       environment,
+      observedNow: () => this.#observedNow(),
       observations: this.#observations,
       trusted: this.#trusted,
       isExact: this.#isExact,
@@ -153,8 +154,13 @@ export class ObservedDriver<Revision> implements LockDriver {
     }
   }
 
+  /** A clock that runs ahead would end what others hold. */
+  #observedNow(): number {
+    return Math.floor(this.#environment.awake?.() ?? this.#environment.now())
+  }
+
   #atWall(key: string, stored: ObservedDocument, wall: number, reading: number): ReturnType<typeof withEnds> {
-    const now = Math.floor(this.#environment.now())
+    const now = this.#observedNow()
     const shown = this.#shown(key, stored, now, reading)
     if (!Array.isArray(stored.claims)) return shown
     const claims = shown.claims.map((record, index) => {
@@ -204,7 +210,7 @@ export class ObservedDriver<Revision> implements LockDriver {
   async #places(keys: readonly string[]): Promise<ReadonlyMap<string, ReadonlyMap<string, StoredPlace>>> {
     const reading = this.#observations.begin()
     const read = await this.#store.load(keys)
-    const now = Math.floor(this.#environment.now())
+    const now = this.#observedNow()
     const places = new Map<string, ReadonlyMap<string, StoredPlace>>()
     for (const [index, key] of keys.entries()) {
       const stored = read[index]?.document
