@@ -109,6 +109,8 @@ export class ObservedDriver<Revision> implements LockDriver {
       pauseMaxMs: (key) => this.#shortestOf(key) / readingsPerTtl,
       heldPauseMs: (key) => (this.#isExact ? maxMs : Math.max(maxMs, this.#shortestOf(key) / heldReadingsPerTtl)),
       keysPerSecondMax,
+      ownTime: () => environment.now(),
+      unwatched: (key) => this.#shortestTtlMs.delete(key),
     })
   }
 
@@ -190,16 +192,13 @@ export class ObservedDriver<Revision> implements LockDriver {
     // An owner that learnt of a change by asking may not know all of it: a poll of its claim costs little.
     if (found.length > 0)
       this.#environment.defer(() => found.forEach(({ key, id }) => this.#listeners.notify(key, id, 'poll')))
+    const watched = new Set(keys)
     for (const request of requests) {
-      if (request.op !== 'claim' || !keys.includes(request.claim.key)) continue
+      if (request.op !== 'claim' || !watched.has(request.claim.key)) continue
       const { key, ttlMs } = request.claim
       this.#shortestTtlMs.set(key, Math.min(ttlMs, this.#shortestTtlMs.get(key) ?? ttlMs))
     }
-    for (const request of requests) {
-      const key = keyOf(request)
-      if (this.#claims.of(key).size === 0) this.#shortestTtlMs.delete(key)
-    }
-    this.#poller.watch(keys)
+    this.#poller.watch(watched)
   }
 
   #shortestOf(key: string): number {
@@ -222,13 +221,15 @@ export class ObservedDriver<Revision> implements LockDriver {
   #placesOf(key: string, stored: ObservedDocument, now: number, reading: number): ReadonlyMap<string, StoredPlace> {
     const places = new Map<string, StoredPlace>()
     const own = this.#claims.of(key)
+    if (own.size === 0) return places
     let isDue = false
     let shortestMs = Infinity
     for (const [place, record] of this.#shown(key, stored, now, reading).claims.entries()) {
       // Damaged: the next request about the key says so.
       if (record?.claim === undefined) return places
       const { id, graceMs } = record.claim
-      if (own.has(id)) {
+      // A claim that is over for its owner counts as not stored, though nobody has removed it yet.
+      if (own.has(id) && now < record.expiresAt) {
         places.set(id, {
           state: record.state,
           leaving: record.leaving !== undefined,
