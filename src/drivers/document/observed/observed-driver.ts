@@ -69,7 +69,7 @@ export class ObservedDriver<Revision> implements LockDriver {
     this.#store = store
     this.#environment = environment
     this.#isExact = shared !== undefined
-    this.#observations = shared?.observations ?? new Observations()
+    this.#observations = shared?.observations ?? new Observations(undefined, (key) => this.#claims.of(key).size > 0)
     this.name = store.name
     // A longest hold counts from the grant, which an owner may learn of later than those who would end it.
     this.supports = { ...store.supports, push: true, maxHold: false }
@@ -127,8 +127,10 @@ export class ObservedDriver<Revision> implements LockDriver {
     this.#listeners.clear()
     this.#claims.clear()
     await this.#lifecycle.settled()
-    await this.#poller.close()
+    // A reading that is under way ends with the connection of its store at the latest.
+    const polled = this.#poller.close()
     await this.#store.close()
+    await polled
   }
 
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
@@ -164,7 +166,7 @@ export class ObservedDriver<Revision> implements LockDriver {
   #atWall(key: string, stored: ObservedDocument, wall: number, reading: number): ReturnType<typeof withEnds> {
     const now = this.#observedNow()
     const shown = this.#shown(key, stored, now, reading)
-    if (!Array.isArray(stored.claims)) return shown
+    if (!Array.isArray((stored as ObservedDocument | null)?.claims)) return shown
     const claims = shown.claims.map((record, index) => {
       const lease = stored.claims[index]
       if (record?.claim === undefined || lease === undefined) return record
