@@ -57,9 +57,8 @@ test.each(seeds)('the holders that share a key are as many as its row says, seed
     const isBroken = random() < 0.1
     if (isBroken)
       await server.sql(`update ${schema}.keys set last_fence = 9007199254740991 where key = '${pick('a', 'b', 'c')}'`)
-    const driver = drivers[below(2)] as (typeof drivers)[number]
-    const statuses = await driver.send(batch).catch(() => [])
-    for (const status of statuses) if (status.state === 'held') fences.unshift(status.fence)
+    const statuses = await drivers[below(2)]?.send(batch).catch(() => [])
+    for (const status of statuses ?? []) if (status.state === 'held') fences.unshift(status.fence)
     fences.length = Math.min(fences.length, 10)
     if (isBroken)
       await server.sql(

@@ -31,7 +31,7 @@ export function encodeKey(state: KeyState): KeyDocument {
 export function decodeKey(key: string, document: KeyDocument | undefined): KeyState {
   if (document === undefined) return new KeyState()
   // A store may hold any JSON there.
-  const { version, lastFence, ended, claims } = (document ?? {}) as KeyDocument
+  const { version, lastFence, ended, claims } = document ?? {}
   if (version !== documentFormatVersion) {
     const problem = `The record of ${JSON.stringify(key)} has format ${String(version)}; this version reads ${documentFormatVersion}.`
     throw new LeaseholdError('UNAVAILABLE', `${problem} Update Leasehold here.`, { reason: 'foreign', key })

@@ -45,7 +45,7 @@ export function withEnds(document: ObservedDocument, observer: Observer): KeyDoc
     const left = Math.ceil(firstSeenAt(beat) + lengthMs + marginMs - now)
     return isCut ? Math.min(lengthMs, left) : left
   }
-  const { ended, nonce, ...rest } = (document ?? {}) as ObservedDocument
+  const { ended, nonce, ...rest } = document ?? {}
   const until = ended == null ? undefined : { ...ended, until: now + leftMs(endBeat(ended), ended.keepMs) }
   if (!Array.isArray(rest.claims)) return { ...rest, ended: until, nonce } as unknown as KeyDocument
   const claims = (rest.claims as readonly (StoredLease | null)[]).map((lease) => {
