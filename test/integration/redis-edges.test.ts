@@ -30,8 +30,8 @@ test('an id that begins like the holder’s, or is as long, neither renews nor r
   await claim(driver, holder)
   for (const id of ['holder-1', 'holder-13', 'holder-123']) {
     const stranger = { ...holder, id }
-    for (const ask of [renew, release])
-      expect(await ask(driver, stranger)).toEqual({ state: 'absent', reason: 'unknown' })
+    for (const send of [renew, release])
+      expect(await send(driver, stranger)).toEqual({ state: 'absent', reason: 'unknown' })
     const { key } = holder
     const requests = [
       { op: 'renew', key, id, ttlMs: 60_000 },
