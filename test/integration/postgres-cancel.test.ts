@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { Pool } from 'pg'
 import postgresJs from 'postgres'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -130,9 +131,11 @@ describe.each(Object.entries(clients))('with %s', (_name, open) => {
   test('a body that ends while its lease is held is left alone', async () => {
     const [locks, pooled] = [await openLocks(), open()]
     const lease = await locks.acquire('a')
+    const listeners = getEventListeners(lease.signal, 'abort').length
     expect(await pooled.guarded(lease, (query) => query('select 7 as seven'))).toEqual([{ seven: 7 }])
     const failing = pooled.guarded(lease, (query) => query('select no_such_column'))
     await expect(failing).rejects.toMatchObject({ code: '42703' })
+    expect(getEventListeners(lease.signal, 'abort')).toHaveLength(listeners)
     await evict(locks)
     await pooled.query('select pg_sleep(0.1)')
   })
