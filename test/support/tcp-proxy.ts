@@ -23,6 +23,8 @@ export class TcpProxy {
   readonly host = '127.0.0.1'
   /** How long each piece of data is held back, in either direction, and the end after it. */
   delayMs = 0
+  /** Pieces of requests that are held back now. */
+  delayedRequests = 0
   /** True: replies of the target are dropped, and the client receives nothing. */
   dropReplies = false
   /** Bytes of replies dropped so far. */
@@ -171,7 +173,11 @@ export class TcpProxy {
       }
       doomed ??= this.#cutAfterRequest
       this.#cutAfterRequest = undefined
-      this.#pass(data, target)
+      this.delayedRequests += 1
+      this.#later(() => {
+        this.delayedRequests -= 1
+        if (target.writable) target.write(data)
+      })
     })
     target.on('data', (data) => {
       if (doomed !== undefined) {
@@ -183,12 +189,8 @@ export class TcpProxy {
       this.#repliesToPass = muted && this.#repliesToPass === 0 ? Infinity : this.#repliesToPass - 1
       link.isSilent ||= this.dropReplies || muted
       if (this.dropReplies || muted) this.droppedBytes += data.length
-      else this.#pass(data, client)
+      else this.#later(() => client.writable && client.write(data))
     })
-  }
-
-  #pass(data: Buffer, to: Socket): void {
-    this.#later(() => to.writable && to.write(data))
   }
 
   #later(act: () => unknown): void {
