@@ -14,6 +14,8 @@ export interface ProxyTarget {
 interface Link {
   readonly client: Socket
   readonly target: Socket
+  /** It passes nothing on, in one direction at least. */
+  isSilent: boolean
 }
 
 export class TcpProxy {
@@ -88,13 +90,19 @@ export class TcpProxy {
 
   /** Half-open for good: existing connections stay open and pass nothing on any more; new ones work. */
   silence(): void {
-    for (const { client, target } of this.#links) for (const socket of [client, target]) socket.pause()
+    for (const link of this.#links) {
+      link.isSilent = true
+      for (const socket of [link.client, link.target]) socket.pause()
+    }
   }
 
   /** Passes on again, beginning with what came while paused. */
   resume(): void {
     this.#paused = false
-    for (const { client, target } of this.#links) for (const socket of [client, target]) socket.resume()
+    for (const link of this.#links) {
+      link.isSilent = false
+      for (const socket of [link.client, link.target]) socket.resume()
+    }
   }
 
   /** Sends connections to another target from now on, and resets those that there are. */
@@ -118,6 +126,19 @@ export class TcpProxy {
     this.#refusing = false
   }
 
+  /** Ends every fault: those that wait for data, and connections that are silent. */
+  mend(): void {
+    this.#cutsBeforeRequest = false
+    this.#cutAfterRequest?.()
+    this.#cutAfterRequest = undefined
+    this.#repliesToPass = Infinity
+    this.#paused = false
+    this.delayMs = 0
+    this.dropReplies = false
+    this.restore()
+    for (const link of this.#links) if (link.isSilent) this.#cutLink(link)
+  }
+
   async stop(): Promise<void> {
     this.refuse()
     await new Promise<void>((resolve) => this.#server.close(() => resolve()))
@@ -130,7 +151,7 @@ export class TcpProxy {
       return
     }
     const target = connect({ port: this.#target.port, host: this.#target.host ?? '127.0.0.1' })
-    const link = { client, target }
+    const link: Link = { client, target, isSilent: false }
     this.#links.add(link)
     client.setNoDelay(true)
     target.setNoDelay(true)
@@ -166,6 +187,7 @@ export class TcpProxy {
       }
       muted ||= this.#repliesToPass === 0
       this.#repliesToPass = muted && this.#repliesToPass === 0 ? Infinity : this.#repliesToPass - 1
+      link.isSilent ||= this.dropReplies || muted
       if (this.dropReplies || muted) this.droppedBytes += data.length
       else this.#later(() => client.writable && client.write(data))
     })
