@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { mkdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { createConnection } from 'mysql2/promise'
+import { createConnection, type Connection } from 'mysql2/promise'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
 import { makeFolder } from './scratch-folder.ts'
@@ -14,55 +14,107 @@ const startedWithinMs = 60_000
 export class MariadbServer {
   readonly port: number
   readonly #folder: string
-  readonly #process: ChildProcess
+  readonly #settings: Readonly<Record<string, string>>
+  #process: ChildProcess
 
-  private constructor(port: number, folder: string, process: ChildProcess) {
+  private constructor(port: number, folder: string, settings: Readonly<Record<string, string>>) {
     this.port = port
     this.#folder = folder
-    this.#process = process
+    this.#settings = settings
+    this.#process = this.#spawn()
   }
 
-  static async start(): Promise<MariadbServer> {
-    const program = needProgram('mariadbd', ['mariadb-server-core'], ['/usr/sbin'])
+  /** `settings` are options of the server, by name. */
+  static async start(
+    settings: Readonly<Record<string, string>> = {},
+    { isToRestart = false } = {},
+  ): Promise<MariadbServer> {
     const port = await freePort()
     const folder = makeFolder('mariadb')
     mkdirSync(path.join(folder, 'data'))
+    const server = new MariadbServer(port, folder, settings)
+    await server.#isReady()
+    // What the first start makes outlives a crash only once it has been shut down.
+    if (isToRestart) await server.restart('SIGTERM')
+    await server.query('create database if not exists test')
+    return server
+  }
+
+  /** Without a database. */
+  get url(): string {
+    return `mysql://root@127.0.0.1:${this.port}`
+  }
+
+  /** Of the database `test`. */
+  get database(): string {
+    return `${this.url}/test`
+  }
+
+  /** Runs statements, each by itself, on a connection of their own. The rows of the last. */
+  async query(...statements: readonly string[]): Promise<readonly Readonly<Record<string, unknown>>[]> {
+    return this.connected(async (connection) => {
+      let rows: unknown = []
+      for (const sql of statements) [rows] = await connection.query(sql)
+      return Array.isArray(rows) ? (rows as Readonly<Record<string, unknown>>[]) : []
+    })
+  }
+
+  async connected<Result>(work: (connection: Connection) => Promise<Result>): Promise<Result> {
+    const connection = await createConnection(this.url)
+    try {
+      return await work(connection)
+    } finally {
+      await connection.end()
+    }
+  }
+
+  /** Stops and continues the process. */
+  signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    this.#process.kill(signal)
+  }
+
+  async kill(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return
+    this.#process.kill(signal)
+    await once(this.#process, 'exit')
+  }
+
+  /** Ends it, by default as a crash does, and starts it again on what it had stored. */
+  async restart(signal: NodeJS.Signals = 'SIGKILL'): Promise<void> {
+    await this.kill(signal)
+    this.#process = this.#spawn()
+    await this.#isReady()
+  }
+
+  async stop(): Promise<void> {
+    await this.kill()
+    rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  #spawn(): ChildProcess {
+    const program = needProgram('mariadbd', ['mariadb-server-core'], ['/usr/sbin'])
     const settings = {
-      datadir: path.join(folder, 'data'),
-      socket: path.join(folder, 'mariadb.sock'),
-      'pid-file': path.join(folder, 'mariadb.pid'),
+      datadir: path.join(this.#folder, 'data'),
+      socket: path.join(this.#folder, 'mariadb.sock'),
+      'pid-file': path.join(this.#folder, 'mariadb.pid'),
       'bind-address': '127.0.0.1',
-      port: String(port),
+      port: String(this.port),
       'innodb-flush-log-at-trx-commit': '0',
       'innodb-log-file-size': '4M',
+      ...this.#settings,
     }
     const flags = Object.entries(settings).map(([name, value]) => `--${name}=${value}`)
     // Without grant tables an empty directory will do, and any client may do anything.
     const args = ['--no-defaults', '--skip-grant-tables', ...flags]
     if (process.getuid?.() === 0) args.push('--user=root')
-    const server = new MariadbServer(port, folder, spawn(program, args, { stdio: 'ignore' }))
-    await server.#isReady()
-    return server
-  }
-
-  get url(): string {
-    return `mysql://root@127.0.0.1:${this.port}`
-  }
-
-  async stop(): Promise<void> {
-    if (this.#process.exitCode === null && this.#process.signalCode === null) {
-      this.#process.kill('SIGKILL')
-      await once(this.#process, 'exit')
-    }
-    rmSync(this.#folder, { recursive: true, force: true })
+    return spawn(program, args, { stdio: 'ignore' })
   }
 
   async #isReady(): Promise<void> {
     const deadline = Date.now() + startedWithinMs
     for (;;) {
       try {
-        const connection = await createConnection(this.url)
-        await connection.end()
+        await this.query('select 1')
         return
       } catch (error) {
         if (Date.now() > deadline || this.#process.exitCode !== null) throw error
