@@ -68,6 +68,16 @@ export class MariadbServer {
     }
   }
 
+  /** Ends every session but the one that does it. */
+  async endConnections(): Promise<void> {
+    await this.connected(async (connection) => {
+      const [rows] = await connection.query(
+        "select id from information_schema.processlist where id <> connection_id() and command <> 'Daemon'",
+      )
+      for (const { id } of rows as { id: number }[]) await connection.query(`kill ${id}`).catch(() => {})
+    })
+  }
+
   /** Stops and continues the process. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
     this.#process.kill(signal)
