@@ -33,9 +33,8 @@ export function isWorthWritingAgain(error: unknown): boolean {
   return passing.has(serverErrorOf(error) ?? 0)
 }
 
-/** Whether a read may pass next time: also when its connection turned out to be dead, or led to a server that takes no writes. */
+/** Whether a read may pass next time: also when its connection turned out to be dead. */
 export function isWorthReadingAgain(error: unknown): boolean {
-  if (error instanceof UnfitSession) return error.explanation !== openTransaction
   const number = serverErrorOf(error)
   if (number === undefined) return !(error instanceof CallTimedOut) && isBroken(error)
   return passing.has(number) || broken.has(number)

@@ -106,15 +106,17 @@ export class MysqlStore {
   async #readFit(connection: MysqlConnection, sql: string, withinMs: number): Promise<MysqlAnswer> {
     const startedAt = performance.now()
     const answer = await connection.query(sql, withinMs)
-    const session = textOf(answer.rows[0]?.[4])
-    const [autocommit, inTransaction, isReadOnly, isEngineReadOnly, isolation, lag] = session.split(' ')
-    if (autocommit === '0') {
+    const session = answer.rows[0]?.[4]
+    // No row, not even the first: nothing is known of the session until that one has been made.
+    if (session === undefined) return answer
+    const [autocommit, inTransaction, isReadOnly, isEngineReadOnly, isolation, lag] = textOf(session).split(' ')
+    if (!isOn(autocommit)) {
       await connection.commitAtOnce(withinMs)
       return this.#readFit(connection, sql, withinMs)
     }
     const tookSeconds = (performance.now() - startedAt) / 1000
     const unfit =
-      inTransaction === '1'
+      isOn(inTransaction)
         ? new UnfitSession('The connection was in the middle of a transaction', openTransaction)
         : isOn(isReadOnly) || isOn(isEngineReadOnly)
           ? new UnfitSession('The server takes no writes', readOnly)
@@ -262,10 +264,10 @@ export class MysqlStore {
 
   async #makeTable(): Promise<void> {
     const { table, timeoutMs } = this.#options
-    await this.reading(timeoutMs, (connection, leftMs) => this.read(connection, [], leftMs))
-    const { rows } = await this.reading(timeoutMs, (connection, leftMs) =>
-      connection.query(this.#statements.table(), leftMs),
-    )
+    const { rows } = await this.reading(timeoutMs, async (connection, leftMs) => {
+      await this.read(connection, [], leftMs)
+      return connection.query(this.#statements.table(), leftMs)
+    })
     const engine = textOf(rows[0]?.[0])
     if (engine === '' || engine.toLowerCase() === 'innodb') return
     throw new LeaseholdError('UNSUPPORTED', `The table ${table} has engine ${engine}. Locks need InnoDB: alter the table.`)
@@ -306,10 +308,12 @@ function isOn(value: string | undefined): boolean {
 function storedDocument(revisions: string, text: string): StoredDocument {
   const revision = revisions.slice(0, revisionLength)
   try {
-    return { document: JSON.parse(text) as KeyDocument, revision }
+    const document = JSON.parse(text) as KeyDocument | null
+    if (document !== null) return { document, revision }
   } catch {
-    return { document: { version: 1, lastFence: 0, claims: undefined as unknown as [] }, revision }
+    // Refused below.
   }
+  return { document: { version: 1, lastFence: 0, claims: undefined as unknown as [] }, revision }
 }
 
 function isAmong(revision: string, kept: string): boolean {
@@ -350,7 +354,8 @@ function unfitSetting(fault: string): UnfitSession {
 }
 
 function refuseUnfitServer(variables: ReadonlyMap<string, string>): void {
-  const version = variables.get('version') ?? ''
+  const version = variables.get('version')
+  if (version === undefined) throw unfitSetting('sql_select_limit cuts answers short')
   const [, major = '0', minor = '0'] = /(\d+)\.(\d+)/.exec(version.replace(/^5\.5\.5-/, '')) ?? []
   const isMariadb = /mariadb/i.test(version)
   const isNew = isMariadb ? Number(major) > 10 || (Number(major) === 10 && Number(minor) >= 5) : Number(major) >= 8
