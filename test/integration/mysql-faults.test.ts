@@ -1,6 +1,6 @@
 /** What MySQL and MariaDB do to those who use them: sessions of every kind, conflicts, connections that end, servers that take no writes. */
 import { setTimeout as pause } from 'node:timers/promises'
-import mariadb from 'mariadb'
+import { createPool as createMariadbPool } from 'mariadb'
 import mysql2, { type PoolOptions } from 'mysql2'
 import type { Pool } from 'mysql2/promise'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -79,7 +79,7 @@ describe('locks do not depend on the session', () => {
   })
 
   test('nor on the options of a pool of mariadb', async () => {
-    const pool = mariadb.createPool({
+    const pool = createMariadbPool({
       host: '127.0.0.1',
       port: server.port,
       user: 'root',
@@ -204,7 +204,10 @@ describe('what others do on the server', () => {
       await eventually(async () => (await waits()) > 0, 'our statement to wait')
       await connection.query(`select * from test.${table} where name = 'a' for update`)
       await connection.query('rollback')
-      expect(await renewed).toEqual([expect.objectContaining({ state: 'held' }), expect.objectContaining({ state: 'held' })])
+      expect(await renewed).toEqual([
+        expect.objectContaining({ state: 'held' }),
+        expect.objectContaining({ state: 'held' }),
+      ])
       expect(await deadlocks()).toBeGreaterThan(before)
     })
   })
@@ -320,7 +323,9 @@ describe('the server', () => {
   test('warns where a crash may undo what was answered', async () => {
     await server.query('set global innodb_flush_log_at_trx_commit = 2')
     try {
-      expect((await open()).warnings).toEqual([expect.stringMatching(/^innodb_flush_log_at_trx_commit is 2: .* Set it to 1\.$/)])
+      expect((await open()).warnings).toEqual([
+        expect.stringMatching(/^innodb_flush_log_at_trx_commit is 2: .* Set it to 1\.$/),
+      ])
     } finally {
       await server.query('set global innodb_flush_log_at_trx_commit = 1')
     }
@@ -348,7 +353,10 @@ describe('the table', () => {
   test('of another engine is refused: it would lose what was answered, or half of a batch', async () => {
     const table = freshTable()
     await server.query('use test', mysqlSchema({ table }).replace('InnoDB row_format = dynamic', 'Aria'))
-    await expect(open({ table })).rejects.toMatchObject({ code: 'UNSUPPORTED', message: expect.stringContaining('Aria') })
+    await expect(open({ table })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining('Aria'),
+    })
   })
 
   test('that is dropped or emptied under way is made anew: nothing is held, fences grow, its data is young', async () => {
@@ -375,7 +383,10 @@ describe('the table', () => {
     await driver.dataAgeMs?.()
     // A second passes: the server knows to the second when a table was made.
     await pause(1100)
-    await server.query(`create table test.${copy} like test.${table}`, `insert into test.${copy} select * from test.${table}`)
+    await server.query(
+      `create table test.${copy} like test.${table}`,
+      `insert into test.${copy} select * from test.${table}`,
+    )
     const fence = fenceOf(await claim(driver, claimOf('a')))
     expect(await driver.dataAgeMs?.()).toBeGreaterThan(0)
     await server.query(`drop table test.${table}`, `rename table test.${copy} to test.${table}`)
@@ -407,10 +418,14 @@ describe('the table', () => {
     const other = await open({ table })
     await claim(other, claimOf('more'))
     const names = async (): Promise<string[]> =>
-      (await server.query(`select cast(name as char) as name from test.${table} order by name`)).map(({ name }) => String(name))
+      (await server.query(`select cast(name as char) as name from test.${table} order by name`)).map(({ name }) =>
+        String(name),
+      )
     await eventually(async () => !(await names()).includes('gone'), 'the row to go')
     expect(await names()).toEqual(['\0', 'held', 'more'])
-    const [row] = await server.query(`select forget_hour * 3600 - unix_timestamp() as kept from test.${table} where name = 'held'`)
+    const [row] = await server.query(
+      `select forget_hour * 3600 - unix_timestamp() as kept from test.${table} where name = 'held'`,
+    )
     expect(Number(row?.['kept'])).toBeGreaterThan(86_400)
   })
 })

@@ -1,5 +1,5 @@
 /** MySQL itself, where most tests run on MariaDB: rows are written without `returning`. */
-import mariadb from 'mariadb'
+import { createPool as createMariadbPool } from 'mariadb'
 import mysql2 from 'mysql2'
 import { afterAll, describe, expect, test } from 'vitest'
 import { mysql } from '../../src/drivers/mysql/driver.ts'
@@ -16,7 +16,7 @@ const server = await MariadbServer.start(
   { program: debianMysql() },
 )
 const pool = mysql2.createPool({ uri: server.database, connectionLimit: 6 })
-const mariadbPool = mariadb.createPool({
+const mariadbPool = createMariadbPool({
   host: '127.0.0.1',
   port: server.port,
   user: 'root',

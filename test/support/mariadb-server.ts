@@ -60,10 +60,7 @@ export class MariadbServer {
   }
 
   /** `settings` are options of the server, by name. */
-  static async start(
-    settings: Readonly<Record<string, string>> = {},
-    start: ServerStart = {},
-  ): Promise<MariadbServer> {
+  static async start(settings: Readonly<Record<string, string>> = {}, start: ServerStart = {}): Promise<MariadbServer> {
     const port = await freePort()
     const folder = makeFolder('mariadb')
     const server = new MariadbServer(port, folder, settings, start)

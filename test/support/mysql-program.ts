@@ -7,7 +7,7 @@ import type { SqlProgram } from './mariadb-server.ts'
 export function debianMysql(): SqlProgram {
   const cache = path.resolve('node_modules/.cache/leasehold-mysql')
   const server = { release: 'sid', packageName: 'mysql-server-core', program: 'mysqld', place: 'usr/sbin', cache }
-  const launcher = debianProgram(server) as string
+  const launcher = debianProgram(server)
   const root = path.join(path.dirname(launcher), 'root/usr')
   const flags = [
     `--basedir=${root}`,
@@ -15,6 +15,7 @@ export function debianMysql(): SqlProgram {
     `--character-sets-dir=${root}/share/mysql/charsets`,
     `--plugin-dir=${root}/lib/mysql/plugin`,
     '--mysqlx=OFF',
+    '--secure-file-priv=',
   ]
   const user = process.getuid?.() === 0 ? ['--user=root'] : []
   return {

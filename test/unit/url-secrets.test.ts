@@ -12,7 +12,17 @@ import { redis } from '../../src/drivers/redis/driver.ts'
 import { connect } from '../../src/index.ts'
 import { serve } from '../../src/server/index.ts'
 
-const schemes = ['redis', 'redis-cluster', 'postgres', 'postgres-advisory', 'mongodb', 'mysql', 'mariadb', 'etcd', 'http']
+const schemes = [
+  'redis',
+  'redis-cluster',
+  'postgres',
+  'postgres-advisory',
+  'mongodb',
+  'mysql',
+  'mariadb',
+  'etcd',
+  'http',
+]
 const cased = schemes.flatMap((scheme) => [scheme, scheme.toUpperCase(), scheme[0]?.toUpperCase() + scheme.slice(1)])
 /** Port 1 is nobody's. */
 const places = [

@@ -43,7 +43,12 @@ export function isWorthReadingAgain(error: unknown): boolean {
 /** Whether the connection broke after it had been made: another one may be alive. */
 function isBroken(error: unknown): boolean {
   const { code } = (error ?? {}) as { code?: unknown }
-  return typeof code === 'string' && /^(?:PROTOCOL_CONNECTION_LOST|ECONNRESET|EPIPE|ER_SOCKET_UNEXPECTED_CLOSE|ER_CMD_CONNECTION_CLOSED|ER_CONNECTION_ALREADY_CLOSED)$/.test(code)
+  return (
+    typeof code === 'string' &&
+    /^(?:PROTOCOL_CONNECTION_LOST|ECONNRESET|EPIPE|ER_SOCKET_UNEXPECTED_CLOSE|ER_CMD_CONNECTION_CLOSED|ER_CONNECTION_ALREADY_CLOSED)$/.test(
+      code,
+    )
+  )
 }
 
 export function isTableMissing(error: unknown): boolean {
@@ -57,7 +62,8 @@ export function mysqlError(error: unknown): LeaseholdError {
 
 export const openTransaction: Explanation = {
   reason: 'configuration',
-  advice: 'A lock counts only once it is committed: let no transaction stay open on a connection that goes back to the pool.',
+  advice:
+    'A lock counts only once it is committed: let no transaction stay open on a connection that goes back to the pool.',
 }
 export const readOnly: Explanation = {
   reason: 'read-only',

@@ -135,7 +135,12 @@ export class MysqlStatements {
   }
 
   /** Names that have claims, in order, and how many claims. */
-  names(bounds: { readonly after: string; readonly from?: string; readonly before?: Buffer | undefined; readonly limit: number }): string {
+  names(bounds: {
+    readonly after: string
+    readonly from?: string
+    readonly before?: Buffer | undefined
+    readonly limit: number
+  }): string {
     const { after, from, before, limit } = bounds
     const conditions = [`\`name\` > ${literal(after)}`, '`claims` > 0']
     if (from !== undefined) conditions.push(`\`name\` >= ${literal(from)}`)

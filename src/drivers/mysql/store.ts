@@ -69,7 +69,8 @@ export class MysqlStore {
     const { timeoutMs } = options
     const variables = await retryingWithin(
       timeoutMs,
-      (leftMs) => using(clients, leftMs, async (connection) => textsOf(await connection.query(serverVariables, leftMs))),
+      (leftMs) =>
+        using(clients, leftMs, async (connection) => textsOf(await connection.query(serverVariables, leftMs))),
       isWorthReadingAgain,
     )
     refuseUnfitServer(variables)
@@ -115,30 +116,26 @@ export class MysqlStore {
       return this.#readFit(connection, sql, withinMs)
     }
     const tookSeconds = (performance.now() - startedAt) / 1000
-    const unfit =
-      isOn(inTransaction)
-        ? new UnfitSession('The connection was in the middle of a transaction', openTransaction)
-        : isOn(isReadOnly) || isOn(isEngineReadOnly)
-          ? new UnfitSession('The server takes no writes', readOnly)
-          : isolation === 'READ-UNCOMMITTED'
-            ? unfitSetting('transaction isolation READ-UNCOMMITTED would show locks that nobody got')
-            : Number(lag) > lagMaxSeconds + tookSeconds
-              ? unfitSetting('the clock of this session was fixed by SET TIMESTAMP')
-              : undefined
+    const unfit = isOn(inTransaction)
+      ? new UnfitSession('The connection was in the middle of a transaction', openTransaction)
+      : isOn(isReadOnly) || isOn(isEngineReadOnly)
+        ? new UnfitSession('The server takes no writes', readOnly)
+        : isolation === 'READ-UNCOMMITTED'
+          ? unfitSetting('transaction isolation READ-UNCOMMITTED would show locks that nobody got')
+          : Number(lag) > lagMaxSeconds + tookSeconds
+            ? unfitSetting('the clock of this session was fixed by SET TIMESTAMP')
+            : undefined
     if (unfit === undefined) return answer
     connection.spoil()
     throw unfit
   }
 
   /** Writes rows, and says which: those whose newest revision was the expected one. */
-  async write(
-    connection: MysqlConnection,
-    rows: readonly MysqlRow[],
-    withinMs: number,
-  ): Promise<readonly boolean[]> {
+  async write(connection: MysqlConnection, rows: readonly MysqlRow[], withinMs: number): Promise<readonly boolean[]> {
     const { rows: found, affectedRows } = await connection.query(this.#statements.write(rows), withinMs)
     // A replaced row counts twice, one that was left alone at most once.
-    if (affectedRows === 2 * rows.length && rows.every(({ expected }) => expected !== noRevision)) return rows.map(() => true)
+    if (affectedRows === 2 * rows.length && rows.every(({ expected }) => expected !== noRevision))
+      return rows.map(() => true)
     const answer = this.#isMariadb
       ? found
       : (await connection.query(this.#statements.revisions(rows.map(({ name }) => name)), withinMs)).rows
@@ -270,7 +267,10 @@ export class MysqlStore {
     })
     const engine = textOf(rows[0]?.[0])
     if (engine === '' || engine.toLowerCase() === 'innodb') return
-    throw new LeaseholdError('UNSUPPORTED', `The table ${table} has engine ${engine}. Locks need InnoDB: alter the table.`)
+    throw new LeaseholdError(
+      'UNSUPPORTED',
+      `The table ${table} has engine ${engine}. Locks need InnoDB: alter the table.`,
+    )
   }
 }
 
@@ -360,7 +360,10 @@ function refuseUnfitServer(variables: ReadonlyMap<string, string>): void {
   const isMariadb = /mariadb/i.test(version)
   const isNew = isMariadb ? Number(major) > 10 || (Number(major) === 10 && Number(minor) >= 5) : Number(major) >= 8
   if (!isNew) {
-    throw new LeaseholdError('UNSUPPORTED', `This server is ${version}. Locks need MySQL 8.0 or MariaDB 10.5, or newer.`)
+    throw new LeaseholdError(
+      'UNSUPPORTED',
+      `This server is ${version}. Locks need MySQL 8.0 or MariaDB 10.5, or newer.`,
+    )
   }
 }
 
