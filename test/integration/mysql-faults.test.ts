@@ -142,7 +142,7 @@ describe('what others do on the server', () => {
 
   test('many clients that change the same keys in any order all get their answers', { timeout: 120_000 }, async () => {
     const table = freshTable()
-    const drivers = await Promise.all(Array.from({ length: 6 }, () => open({ table })))
+    const drivers = await Promise.all(Array.from({ length: 6 }, () => open({ table, timeout: '60s' })))
     const keys = ['a', 'b', 'c', 'd', 'e', 'f']
     const work = drivers.map(async (driver, index) => {
       for (let round = 0; round < 15; round += 1) {

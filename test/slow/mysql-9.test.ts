@@ -44,7 +44,9 @@ test('answers as the rule does on random commands', { timeout: 300_000 }, async 
 })
 
 test('many clients that change the same keys in any order all get their answers', { timeout: 120_000 }, async () => {
-  const drivers = await Promise.all(Array.from({ length: 6 }, () => opened(mysql(server.database, { table: 'crowd' }))))
+  const drivers = await Promise.all(
+    Array.from({ length: 6 }, () => opened(mysql(server.database, { table: 'crowd', timeout: '60s' }))),
+  )
   const keys = ['a', 'b', 'c', 'd', 'e', 'f']
   await Promise.all(
     drivers.map(async (driver, index) => {
