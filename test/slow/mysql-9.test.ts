@@ -1,10 +1,10 @@
 /** MySQL itself, where most tests run on MariaDB: rows are written without `returning`. */
 import { createPool as createMariadbPool } from 'mariadb'
 import mysql2 from 'mysql2'
-import { afterAll, describe, expect, test } from 'vitest'
-import { mysql } from '../../src/drivers/mysql/driver.ts'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { mysql, type MysqlPromisePool } from '../../src/drivers/mysql/driver.ts'
 import { compareWithModel, conformance } from '../../src/testing/index.ts'
-import { claimOf, claiming } from '../support/claims.ts'
+import { claim, claimOf, claiming, release } from '../support/claims.ts'
 import { MariadbServer } from '../support/mariadb-server.ts'
 import { mysqlHarness } from '../support/mysql-harness.ts'
 import { debianMysql } from '../support/mysql-program.ts'
@@ -59,6 +59,26 @@ test('many clients that change the same keys in any order all get their answers'
       }
     }),
   )
+})
+
+test('a transaction that was left open on a connection of the pool makes the outcome unknown, and loses its connection', async () => {
+  const options = { host: '127.0.0.1', port: server.port, user: 'root', database: 'test', connectionLimit: 1 }
+  const own: readonly MysqlPromisePool[] = [
+    mysql2.createPool(options).promise(),
+    createMariadbPool({ ...options, noControlAfterUse: true, allowPublicKeyRetrieval: true }),
+  ]
+  for (const [index, single] of own.entries()) {
+    onTestFinished(() => single.end())
+    const driver = await opened(mysql(single, { table: `transaction_${index}` }))
+    const wanted = claimOf('a')
+    const connection = await single.getConnection()
+    await connection.query({ sql: 'begin' })
+    await connection.release()
+    const status = await claim(driver, wanted)
+    expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'configuration' } })
+    expect(await release(driver, wanted)).toMatchObject({ state: 'absent', reason: 'unknown' })
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+  }
 })
 
 test('warns of no setting where both logs are flushed', async () => {

@@ -32,6 +32,8 @@ export type MysqlValue = Buffer | null
 export interface MysqlAnswer {
   readonly rows: readonly (readonly MysqlValue[])[]
   readonly affectedRows: number
+  /** Whether the server said, with the answer to a write, that a transaction is open. */
+  readonly isInTransaction: boolean
 }
 
 interface TypeCastField {
@@ -99,7 +101,8 @@ export class MysqlConnection {
 
   async query(sql: string, withinMs: number): Promise<MysqlAnswer> {
     try {
-      return answerOf(await withTimeout(this.#connection.query({ sql, ...plainAnswers }), withinMs, noMysqlAnswer))
+      const asked = this.#connection.query({ sql, ...plainAnswers })
+      return answerOf(await withTimeout(asked, withinMs, noMysqlAnswer), this.#connection)
     } catch (error) {
       this.#isSpoilt ||= !sparesMysqlConnection(error)
       throw error
@@ -127,9 +130,14 @@ export class MysqlConnection {
 }
 
 /** `[rows, fields]` of mysql2; rows of mariadb, or what a write did. */
-function answerOf(result: unknown): MysqlAnswer {
+function answerOf(result: unknown, connection: MysqlPoolConnection): MysqlAnswer {
   const isPair = Array.isArray(result) && result.length === 2 && !Buffer.isBuffer(result[0]?.[0])
   const [answer] = isPair ? (result as [unknown]) : [result]
-  if (Array.isArray(answer)) return { rows: answer as MysqlValue[][], affectedRows: 0 }
-  return { rows: [], affectedRows: Number((answer as { affectedRows?: unknown } | undefined)?.affectedRows ?? 0) }
+  if (Array.isArray(answer)) return { rows: answer as MysqlValue[][], affectedRows: 0, isInTransaction: false }
+  const { affectedRows = 0, serverStatus } = (answer ?? {}) as { affectedRows?: unknown; serverStatus?: number }
+  // mysql2 has the server's flags in the answer, mariadb in its connection.
+  const flags = serverStatus ?? (connection as { info?: { status?: number | null } }).info?.status ?? 0
+  return { rows: [], affectedRows: Number(affectedRows), isInTransaction: (flags & inTransactionFlag) !== 0 }
 }
+
+const inTransactionFlag = 1

@@ -126,13 +126,24 @@ export class MysqlStore {
             ? unfitSetting('the clock of this session was fixed by SET TIMESTAMP')
             : undefined
     if (unfit === undefined) return answer
+    throw this.#unfit(connection, unfit)
+  }
+
+  /** The connection is closed once it is given back, which undoes what is not committed. */
+  #unfit(connection: MysqlConnection, error: UnfitSession): UnfitSession {
     connection.spoil()
-    throw unfit
+    return error
   }
 
   /** Writes rows, and says which: those whose newest revision was the expected one. */
   async write(connection: MysqlConnection, rows: readonly MysqlRow[], withinMs: number): Promise<readonly boolean[]> {
-    const { rows: found, affectedRows } = await connection.query(this.#statements.write(rows), withinMs)
+    const {
+      rows: found,
+      affectedRows,
+      isInTransaction,
+    } = await connection.query(this.#statements.write(rows), withinMs)
+    // MySQL tells no session whether it is inside a transaction: only the answer to a write does.
+    if (isInTransaction) throw this.#unfit(connection, inOpenTransaction())
     // A replaced row counts twice, one that was left alone at most once.
     if (affectedRows === 2 * rows.length && rows.every(({ expected }) => expected !== noRevision))
       return rows.map(() => true)
@@ -344,6 +355,10 @@ function placeOf(variables: ReadonlyMap<string, string>, status: ReadonlyMap<str
   const cluster = status.get('wsrep_cluster_state_uuid') ?? variables.get('group_replication_group_name') ?? ''
   if (cluster !== '') return cluster
   return ['server_uuid', 'server_id', 'hostname', 'port'].map((name) => variables.get(name) ?? '').join(' ')
+}
+
+function inOpenTransaction(): UnfitSession {
+  return new UnfitSession('The connection was in the middle of a transaction', openTransaction)
 }
 
 function unfitSetting(fault: string): UnfitSession {
