@@ -68,7 +68,7 @@ test('a transaction that was left open on a connection of the pool makes the out
     createMariadbPool({ ...options, noControlAfterUse: true, allowPublicKeyRetrieval: true }),
   ]
   for (const [index, single] of own.entries()) {
-    onTestFinished(() => single.end())
+    onTestFinished(async () => void (await single.end()))
     const driver = await opened(mysql(single, { table: `transaction_${index}` }))
     const wanted = claimOf('a')
     const connection = await single.getConnection()
