@@ -5,8 +5,20 @@ import type { ReadDocuments } from '../document/polled-driver.ts'
 import { listedKey, type KeyDocument } from '../document/key-document.ts'
 import { claimsPerPage, cutKey, pageLimit } from '../kit/paging.ts'
 import { retryingWithin } from '../kit/retrying.ts'
-import type { MysqlAnswer, MysqlClients, MysqlConnection, MysqlValue } from './clients.ts'
-import { isTableMissing, isWorthReadingAgain, openTransaction, readOnly, UnfitSession } from './faults.ts'
+import type { MysqlAnswer, MysqlClients, MysqlConnection } from './clients.ts'
+import { isTableMissing, isWorthReadingAgain, type UnfitSession } from './faults.ts'
+import {
+  commitsByHand,
+  copyNameOf,
+  inOpenTransaction,
+  isSwitchedOn,
+  refuseUnfitServer,
+  serverWarnings,
+  sessionFault,
+  textOfBytes,
+  textsByName,
+  type ServerTexts,
+} from './server-checks.ts'
 import {
   birthName,
   createTable,
@@ -40,28 +52,28 @@ export interface MysqlStoreOptions {
 
 /** Longer lists of names make MariaDB compare by a temporary table instead of by the index. */
 const namesMax = 500
-/** The statement that was read waited for so long on the server before it began, at most. */
-const lagMaxSeconds = 5
 const revisionLength = noRevision.length
+/** A table without its first row is given one and read again; on a session that commits by hand, twice. */
+const emptyTriesMax = 4
 
 export class MysqlStore {
   readonly warnings: readonly string[]
   readonly #clients: MysqlClients
   readonly #options: MysqlStoreOptions
   readonly #statements: MysqlStatements
-  readonly #variables: ReadonlyMap<string, string>
+  readonly #variables: ServerTexts
   readonly #isMariadb: boolean
   #tidiedAt = -Infinity
   #tidying: Promise<void> | undefined
 
-  private constructor(clients: MysqlClients, options: MysqlStoreOptions, variables: ReadonlyMap<string, string>) {
+  private constructor(clients: MysqlClients, options: MysqlStoreOptions, variables: ServerTexts) {
     this.#clients = clients
     this.#options = options
     this.#variables = variables
     this.#isMariadb = /mariadb/i.test(variables.get('version') ?? '')
-    const isGalera = isOn(variables.get('wsrep_on'))
+    const isGalera = isSwitchedOn(variables.get('wsrep_on'))
     this.#statements = new MysqlStatements(options.table, { isMariadb: this.#isMariadb, isGalera })
-    this.warnings = warningsOf(variables)
+    this.warnings = serverWarnings(variables)
   }
 
   /** Connects, makes what is missing, and refuses a server that would not be safe. */
@@ -70,7 +82,7 @@ export class MysqlStore {
     const variables = await retryingWithin(
       timeoutMs,
       (leftMs) =>
-        using(clients, leftMs, async (connection) => textsOf(await connection.query(serverVariables, leftMs))),
+        using(clients, leftMs, async (connection) => textsByName(await connection.query(serverVariables, leftMs))),
       isWorthReadingAgain,
     )
     refuseUnfitServer(variables)
@@ -82,7 +94,12 @@ export class MysqlStore {
   // ---- reading and writing
 
   /** Reads rows, and makes sure that the session is fit for a write that follows. */
-  async read(connection: MysqlConnection, names: readonly string[], withinMs: number): Promise<MysqlReading> {
+  async read(
+    connection: MysqlConnection,
+    names: readonly string[],
+    withinMs: number,
+    tries = 1,
+  ): Promise<MysqlReading> {
     const stored = new Map<string, StoredDocument>()
     let [clock, birth] = [Infinity, '']
     for (let from = 0; from === 0 || from < names.length; from += namesMax) {
@@ -93,15 +110,22 @@ export class MysqlStore {
         return this.#readFit(connection, sql, withinMs)
       })
       for (const [name, revisions, document, micros] of answer.rows) {
-        clock = Math.min(clock, Number(textOf(micros)))
-        if (textOf(name) === birthName) birth = textOf(document)
-        else stored.set(textOf(name), storedDocument(textOf(revisions), textOf(document)))
+        clock = Math.min(clock, Number(textOfBytes(micros)))
+        if (textOfBytes(name) === birthName) birth = textOfBytes(document)
+        else stored.set(textOfBytes(name), storedDocument(textOfBytes(revisions), textOfBytes(document)))
       }
     }
     if (birth !== '') return { clock: this.#clockOf(clock), stored, birth }
     // Somebody has emptied the table: its data is young again.
     await connection.query(this.#statements.begin(JSON.stringify({})), withinMs)
-    return this.read(connection, names, withinMs)
+    if (tries < emptyTriesMax) return this.read(connection, names, withinMs, tries + 1)
+    throw new LeaseholdError(
+      'UNAVAILABLE',
+      `MySQL: The table ${this.#options.table} loses its rows. Who deletes them?`,
+      {
+        reason: 'mysql',
+      },
+    )
   }
 
   async #readFit(connection: MysqlConnection, sql: string, withinMs: number): Promise<MysqlAnswer> {
@@ -110,21 +134,11 @@ export class MysqlStore {
     const session = answer.rows[0]?.[4]
     // No row, not even the first: nothing is known of the session until that one has been made.
     if (session === undefined) return answer
-    const [autocommit, inTransaction, isReadOnly, isEngineReadOnly, isolation, lag] = textOf(session).split(' ')
-    if (!isOn(autocommit)) {
+    if (commitsByHand(textOfBytes(session))) {
       await connection.commitAtOnce(withinMs)
       return this.#readFit(connection, sql, withinMs)
     }
-    const tookSeconds = (performance.now() - startedAt) / 1000
-    const unfit = isOn(inTransaction)
-      ? new UnfitSession('The connection was in the middle of a transaction', openTransaction)
-      : isOn(isReadOnly) || isOn(isEngineReadOnly)
-        ? new UnfitSession('The server takes no writes', readOnly)
-        : isolation === 'READ-UNCOMMITTED'
-          ? unfitSetting('transaction isolation READ-UNCOMMITTED would show locks that nobody got')
-          : Number(lag) > lagMaxSeconds + tookSeconds
-            ? unfitSetting('the clock of this session was fixed by SET TIMESTAMP')
-            : undefined
+    const unfit = sessionFault(textOfBytes(session), (performance.now() - startedAt) / 1000)
     if (unfit === undefined) return answer
     throw this.#unfit(connection, unfit)
   }
@@ -150,7 +164,7 @@ export class MysqlStore {
     const answer = this.#isMariadb
       ? found
       : (await connection.query(this.#statements.revisions(rows.map(({ name }) => name)), withinMs)).rows
-    const revisions = new Map(answer.map(([name, kept]) => [textOf(name), textOf(kept)]))
+    const revisions = new Map(answer.map(([name, kept]) => [textOfBytes(name), textOfBytes(kept)]))
     return rows.map(({ name, revision }) => isAmong(revision, revisions.get(name) ?? ''))
   }
 
@@ -219,7 +233,7 @@ export class MysqlStore {
     const bounds = prefix === '' ? {} : { from: prefix, before: pastAllBytes(prefix) }
     const sql = this.#statements.names({ after: after === '' ? birthName : after, ...bounds, limit })
     const { rows } = await connection.query(sql, leftMs)
-    return rows.map(([name, claims]) => ({ name: textOf(name), claims: Number(textOf(claims)) }))
+    return rows.map(([name, claims]) => ({ name: textOfBytes(name), claims: Number(textOfBytes(claims)) }))
   }
 
   /**
@@ -230,10 +244,10 @@ export class MysqlStore {
     return this.reading(this.#options.timeoutMs, async (connection, leftMs) => {
       const { clock, birth } = await this.read(connection, [], leftMs)
       const now = clock / 1000
-      const status = textsOf(await connection.query(serverStatus, leftMs))
+      const status = textsByName(await connection.query(serverStatus, leftMs))
       const { rows } = await connection.query(this.#statements.table(), leftMs)
-      const madeAt = textOf(rows[0]?.[1])
-      const place = `${placeOf(this.#variables, status)} ${madeAt}`
+      const madeAt = textOfBytes(rows[0]?.[1])
+      const place = `${copyNameOf(this.#variables, status)} ${madeAt}`
       const { since = Infinity, place: bornAt } = birthOf(birth)
       if (bornAt === place && since <= now) {
         const startedAt = now - (Number(status.get('uptime') ?? 0) - 1) * 1000
@@ -258,7 +272,7 @@ export class MysqlStore {
       const hour = hourOf((await this.read(connection, [], leftMs)).clock / 1000)
       for (let rounds = 0; rounds < tidyRounds; rounds += 1) {
         const { rows } = await connection.query(this.#statements.forgettable(hour, namesMax), leftMs)
-        const names = rows.map(([name]) => textOf(name))
+        const names = rows.map(([name]) => textOfBytes(name))
         if (names.length > 0) await connection.query(this.#statements.forget(names, hour), leftMs)
         if (names.length < namesMax) return
       }
@@ -276,7 +290,7 @@ export class MysqlStore {
       await this.read(connection, [], leftMs)
       return connection.query(this.#statements.table(), leftMs)
     })
-    const engine = textOf(rows[0]?.[0])
+    const engine = textOfBytes(rows[0]?.[0])
     if (engine === '' || engine.toLowerCase() === 'innodb') return
     throw new LeaseholdError(
       'UNSUPPORTED',
@@ -300,19 +314,6 @@ async function using<Result>(
   } finally {
     await connection.giveBack(withinMs)
   }
-}
-
-function textOf(value: MysqlValue | undefined): string {
-  return value?.toString() ?? ''
-}
-
-/** Pairs of a name in lower case and a value. */
-function textsOf({ rows }: MysqlAnswer): ReadonlyMap<string, string> {
-  return new Map(rows.map(([name, value]) => [textOf(name).toLowerCase(), textOf(value)]))
-}
-
-function isOn(value: string | undefined): boolean {
-  return value !== undefined && value !== '' && value !== '0' && value.toUpperCase() !== 'OFF'
 }
 
 /** The document of a row. One that is damaged gets no list of claims: `decodeKey` then refuses it. */
@@ -348,60 +349,4 @@ function birthOf(text: string): Birth {
   } catch {
     return {}
   }
-}
-
-/** What tells this copy of the data from another: a replica, or a cluster, has a name of its own. */
-function placeOf(variables: ReadonlyMap<string, string>, status: ReadonlyMap<string, string>): string {
-  const cluster = status.get('wsrep_cluster_state_uuid') ?? variables.get('group_replication_group_name') ?? ''
-  if (cluster !== '') return cluster
-  return ['server_uuid', 'server_id', 'hostname', 'port'].map((name) => variables.get(name) ?? '').join(' ')
-}
-
-function inOpenTransaction(): UnfitSession {
-  return new UnfitSession('The connection was in the middle of a transaction', openTransaction)
-}
-
-function unfitSetting(fault: string): UnfitSession {
-  return new UnfitSession(`Locks are not safe on this session: ${fault}`, {
-    reason: 'configuration',
-    advice: 'Give Leasehold a pool of its own, or change that setting.',
-  })
-}
-
-function refuseUnfitServer(variables: ReadonlyMap<string, string>): void {
-  const version = variables.get('version')
-  if (version === undefined) throw unfitSetting('sql_select_limit cuts answers short')
-  const [, major = '0', minor = '0'] = /(\d+)\.(\d+)/.exec(version.replace(/^5\.5\.5-/, '')) ?? []
-  const isMariadb = /mariadb/i.test(version)
-  const isNew = isMariadb ? Number(major) > 10 || (Number(major) === 10 && Number(minor) >= 5) : Number(major) >= 8
-  if (!isNew) {
-    throw new LeaseholdError(
-      'UNSUPPORTED',
-      `This server is ${version}. Locks need MySQL 8.0 or MariaDB 10.5, or newer.`,
-    )
-  }
-}
-
-/** What an operator should know. */
-function warningsOf(variables: ReadonlyMap<string, string>): readonly string[] {
-  const warnings: string[] = []
-  const flush = variables.get('innodb_flush_log_at_trx_commit')
-  if (flush !== undefined && flush !== '1') {
-    warnings.push(
-      `innodb_flush_log_at_trx_commit is ${flush}: a crash may undo a grant that was answered, and two may hold a lock. Set it to 1.`,
-    )
-  }
-  const sync = variables.get('sync_binlog')
-  if (isOn(variables.get('log_bin')) && sync !== undefined && sync !== '1') {
-    warnings.push(
-      `sync_binlog is ${sync}: after a crash of the machine the server undoes what its binary log lacks, also grants. Set it to 1.`,
-    )
-  }
-  const isGroup = (variables.get('group_replication_group_name') ?? '') !== ''
-  if (isOn(variables.get('wsrep_on')) || isGroup) {
-    warnings.push(
-      'Each node of this cluster judges leases by its own clock. Keep the clocks together (NTP), well within a twentieth of the ttl, or name one node.',
-    )
-  }
-  return warnings
 }
