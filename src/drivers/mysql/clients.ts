@@ -2,7 +2,7 @@
 import { withTimeout } from '../kit/call-timeout.ts'
 import { noMysqlAnswer, sparesMysqlConnection } from './faults.ts'
 
-/** A statement, with options that overrule those of the client. @internal */
+/** A statement, with options that overrule those of the client. */
 export type MysqlQuery = { readonly sql: string } & Readonly<Record<string, unknown>>
 
 /** A connection that a pool lent. */
