@@ -87,6 +87,7 @@ export class ObservedDriver<Revision> implements LockDriver {
       observations: this.#observations,
       trusted: this.#trusted,
       isExact: this.#isExact,
+      sendTimeoutMs: store.sendTimeoutMs,
       settled: (requests, statuses, sentAt) => this.#settled(requests, statuses, sentAt),
     }
     this.#sender = {
@@ -109,6 +110,10 @@ export class ObservedDriver<Revision> implements LockDriver {
       heldPauseMs: (key) => (this.#isExact ? maxMs : Math.max(maxMs, this.#shortestOf(key) / heldReadingsPerTtl)),
       keysPerSecondMax,
     })
+  }
+
+  get warnings(): readonly string[] {
+    return this.#store.warnings ?? []
   }
 
   async open(): Promise<void> {
