@@ -32,6 +32,11 @@ def in_turn(environ, start_response):
 class KeepAlive(WSGIRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def send_header(self, keyword, value):
+        # Connections are kept, as S3 does.
+        if keyword.lower() != "connection":
+            super().send_header(keyword, value)
+
 
 served = application if os.environ.get("MOTO_TURNS") == "no" else in_turn
 run_simple("127.0.0.1", port, served, threaded=True, request_handler=KeepAlive)

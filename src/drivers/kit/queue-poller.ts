@@ -162,10 +162,13 @@ export class QueuePoller {
 
   async #pollKeys(keys: readonly string[]): Promise<void> {
     const { read, claims } = this.#setup
+    const asked = new Map(keys.map((key) => [key, new Map(claims.of(key))]))
     const stored = await read(keys)
     for (const key of keys) {
       const seen = stored.get(key) ?? nothing
       for (const [id, claim] of claims.of(key)) {
+        // Answered since the reading was asked for, which may know nothing of it.
+        if (asked.get(key)?.get(id) !== claim) continue
         const found = seen.get(id)
         const isSame = found?.state === claim.state && found.leaving === claim.leaving
         if (claim.polled || (isSame && found.isDue !== true)) continue

@@ -9,6 +9,7 @@ const renewedBeforeMs = 60_000
 /** The credentials of a driver: asked for when they are needed, and kept until shortly before they end. */
 export class CredentialSource {
   readonly #given: S3Options['credentials']
+  #fixed: S3Credentials | undefined
   #asked: Promise<S3Credentials> | undefined
 
   constructor(given: S3Options['credentials']) {
@@ -16,7 +17,7 @@ export class CredentialSource {
   }
 
   async current(): Promise<S3Credentials> {
-    if (typeof this.#given !== 'function') return checked(this.#given ?? fromEnvironment())
+    if (typeof this.#given !== 'function') return (this.#fixed ??= checked(this.#given ?? fromEnvironment()))
     const asked = (this.#asked ??= this.#given().then(checked))
     try {
       const credentials = await asked

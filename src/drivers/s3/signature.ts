@@ -22,9 +22,10 @@ export interface UnsignedRequest {
 /** The headers of the request, with those that sign it. `date` is when it is sent. */
 export async function signedHeaders(
   { method, url, headers, body }: UnsignedRequest,
-  { accessKeyId, secretAccessKey, sessionToken }: S3Credentials,
+  credentials: S3Credentials,
   { region, date }: { readonly region: string; readonly date: Date },
 ): Promise<Record<string, string>> {
+  const { accessKeyId, sessionToken } = credentials
   const time = date.toISOString().replaceAll(/[:-]|\.\d{3}/g, '')
   const bodyHash = hex(await crypto.subtle.digest('SHA-256', bytes(body)))
   const sent: Record<string, string> = { ...headers, 'x-amz-content-sha256': bodyHash, 'x-amz-date': time }
@@ -36,8 +37,8 @@ export async function signedHeaders(
   const canonical = [method, url.pathname, query.join('&'), lines, names, bodyHash].join('\n')
   const scope = `${time.slice(0, 8)}/${region}/s3/aws4_request`
   const hash = hex(await crypto.subtle.digest('SHA-256', bytes(canonical)))
-  const key = await signingKey(secretAccessKey, scope)
-  const signature = hex(await hmac(key, ['AWS4-HMAC-SHA256', time, scope, hash].join('\n')))
+  const key = await signingKey(credentials, scope)
+  const signature = hex(await crypto.subtle.sign('HMAC', key, bytes(['AWS4-HMAC-SHA256', time, scope, hash].join('\n'))))
   sent['authorization'] =
     `AWS4-HMAC-SHA256 Credential=${accessKeyId}/${scope}, SignedHeaders=${names}, Signature=${signature}`
   return sent
@@ -48,15 +49,27 @@ export function encodedText(text: string): string {
   return encodeURIComponent(text).replaceAll(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`)
 }
 
-async function signingKey(secret: string, scope: string): Promise<ArrayBuffer> {
-  let key: ArrayBuffer | Uint8Array<ArrayBuffer> = bytes(`AWS4${secret}`)
-  for (const part of scope.split('/')) key = await hmac(key, part)
-  return key as ArrayBuffer
+type HmacKey = Awaited<ReturnType<typeof crypto.subtle.importKey>>
+
+/** The key of a day, a region and a secret: made once, as it takes most of the work. */
+const signingKeys = new WeakMap<S3Credentials, { readonly scope: string; readonly key: Promise<HmacKey> }>()
+
+function signingKey(credentials: S3Credentials, scope: string): Promise<HmacKey> {
+  const known = signingKeys.get(credentials)
+  if (known?.scope === scope) return known.key
+  const key = derivedKey(credentials.secretAccessKey, scope)
+  signingKeys.set(credentials, { scope, key })
+  return key
 }
 
-async function hmac(key: ArrayBuffer | Uint8Array<ArrayBuffer>, text: string): Promise<ArrayBuffer> {
-  const imported = await crypto.subtle.importKey('raw', key, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])
-  return crypto.subtle.sign('HMAC', imported, bytes(text))
+async function derivedKey(secret: string, scope: string): Promise<HmacKey> {
+  let key = await hmacKey(bytes(`AWS4${secret}`))
+  for (const part of scope.split('/')) key = await hmacKey(await crypto.subtle.sign('HMAC', key, bytes(part)))
+  return key
+}
+
+function hmacKey(key: ArrayBuffer | Uint8Array<ArrayBuffer>): Promise<HmacKey> {
+  return crypto.subtle.importKey('raw', key, { name: 'HMAC', hash: 'SHA-256' }, false, ['sign'])
 }
 
 function bytes(text: string): Uint8Array<ArrayBuffer> {
