@@ -128,9 +128,11 @@ export class ObservedDriver<Revision> implements LockDriver {
     this.#lifecycle.shut()
     this.#listeners.clear()
     this.#claims.clear()
-    await this.#lifecycle.settled()
-    await this.#poller.close()
+    const polled = this.#poller.close()
+    // At once: what is under way may be waiting for a store that stands still.
     await this.#store.close()
+    await this.#lifecycle.settled()
+    await polled
   }
 
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
