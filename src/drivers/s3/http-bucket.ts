@@ -55,6 +55,7 @@ export class HttpBucket implements Bucket {
   readonly #setup: HttpBucketSetup
   readonly #calls: CallSemaphore
   readonly #underWay = new Set<AbortController>()
+  #isClosed = false
 
   constructor(setup: HttpBucketSetup) {
     this.name = setup.bucket
@@ -106,8 +107,9 @@ export class HttpBucket implements Bucket {
   }
 
   close(): void {
+    this.#isClosed = true
     this.#calls.close()
-    for (const abort of this.#underWay) abort.abort(new Error('The store was closed'))
+    for (const abort of this.#underWay) abort.abort(closed())
   }
 
   async #call(call: Call, withinMs: number): Promise<Reply> {
@@ -131,6 +133,7 @@ export class HttpBucket implements Bucket {
   }
 
   async #attempt(call: Call, withinMs: number): Promise<Reply> {
+    if (this.#isClosed) throw closed()
     const abort = new AbortController()
     this.#underWay.add(abort)
     const limit = timeLimit(withinMs, () => {
@@ -169,6 +172,10 @@ function pauseBefore(error: unknown, attempt: number): number | undefined {
   if (attempt === 1 && (error.code === 'ExpiredToken' || error.code === 'TokenRefreshRequired')) return 0
   if (!error.isPassing) return undefined
   return error.retryAfterMs ?? pauseMs(pauses, attempt, Math.random())
+}
+
+function closed(): Error {
+  return new Error('The store was closed')
 }
 
 /** What `fetch` says of a failure is in the cause. */
