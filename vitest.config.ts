@@ -19,6 +19,9 @@ const long = [
     'primitives-quorum',
     'redis-client-versions',
     'runtimes',
+    's3-client',
+    's3-composition',
+    's3-lifetimes',
     'sqlite-node-versions',
   ]),
 ]

@@ -1,4 +1,4 @@
-"""Starts moto, an implementation of S3 by others, on a port of the loopback address: moto-server.py FOLDER PORT.
+"""Starts moto, an implementation of S3 by others, on a port of the loopback address: moto-server.py FOLDER PORT [SERVICE].
 
 FOLDER has the package, unpacked. Requests take turns: moto looks at a condition and writes in two steps, between which another
 thread may write.
@@ -11,7 +11,7 @@ import threading
 
 folder, port = sys.argv[1], int(sys.argv[2])
 os.environ["MOTO_PORT"] = str(port)
-# How long a key exists does not change what it is: no credentials are looked up, and nobody is asked for more.
+# Its own client must not look for credentials on this machine.
 for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
     os.environ[name] = "moto"
 sys.path.insert(0, os.path.join(folder, "usr/lib/python3/dist-packages"))
@@ -20,7 +20,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import WSGIRequestHandler, run_simple  # noqa: E402
 
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
-application = DomainDispatcherApplication(create_backend_app)
+application = DomainDispatcherApplication(create_backend_app, *sys.argv[3:])
 turn = threading.Lock()
 
 
@@ -38,5 +38,4 @@ class KeepAlive(WSGIRequestHandler):
             super().send_header(keyword, value)
 
 
-served = application if os.environ.get("MOTO_TURNS") == "no" else in_turn
-run_simple("127.0.0.1", port, served, threaded=True, request_handler=KeepAlive)
+run_simple("127.0.0.1", port, in_turn, threaded=True, request_handler=KeepAlive)

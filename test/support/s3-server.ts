@@ -13,8 +13,8 @@ const startedWithinMs = 60_000
 export interface S3Wish {
   /** The Debian release that the server comes from. */
   readonly release?: 'sid' | 'trixie'
-  /** Environment variables of the server. */
-  readonly environment?: Readonly<Record<string, string>>
+  /** It checks signatures and rights, once users have been made with so many calls. */
+  readonly callsBeforeRights?: number
 }
 
 export class S3Server extends ServerProcess {
@@ -41,8 +41,12 @@ export class S3Server extends ServerProcess {
 
   /** Starts with an empty bucket: what was there is gone. */
   async start(): Promise<void> {
-    const [program, ...args] = motoCommand(this.port, this.#wish.release)
-    this.process = spawn(program, args, { stdio: 'ignore', env: { ...process.env, ...this.#wish.environment } })
+    const { release, callsBeforeRights } = this.#wish
+    const [program, ...args] = motoCommand(this.port, release)
+    // Rights are another service's.
+    if (callsBeforeRights === undefined) args.push('s3')
+    const rights = callsBeforeRights !== undefined && { INITIAL_NO_AUTH_ACTION_COUNT: String(callsBeforeRights) }
+    this.process = spawn(program, args, { stdio: 'ignore', env: { ...process.env, ...rights } })
     process.once('exit', this.#quit)
     const deadline = Date.now() + startedWithinMs
     for (;;) {

@@ -3,6 +3,7 @@ import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
+import { s3 } from '../../src/drivers/s3/driver.ts'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
@@ -11,7 +12,7 @@ import { redis } from '../../src/drivers/redis/driver.ts'
 import { connect } from '../../src/index.ts'
 import { serve } from '../../src/server/index.ts'
 
-const schemes = ['redis', 'redis-cluster', 'postgres', 'postgres-advisory', 'mongodb', 'etcd', 'http']
+const schemes = ['redis', 'redis-cluster', 'postgres', 'postgres-advisory', 'mongodb', 'etcd', 's3', 'http']
 const cased = schemes.flatMap((scheme) => [scheme, scheme.toUpperCase(), scheme[0]?.toUpperCase() + scheme.slice(1)])
 /** Port 1 is nobody's. */
 const places = [
@@ -60,6 +61,7 @@ describe('the secrets of a URL are in no error', { timeout: 60_000 }, () => {
     ['postgres-advisory', postgresAdvisory],
     ['mongodb', mongodb],
     ['etcd', etcd],
+    ['s3', s3],
     ['http', http],
   ]
   test.each(

@@ -48,7 +48,9 @@ export function s3Store(source: string | S3Options, options: S3Options = {}): S3
   if (!Number.isSafeInteger(callsMax) || callsMax < 1) throw invalid('callsMax', 'a whole number from 1 on')
   const timeoutMs = timerMs(checked.timeout ?? defaults.timeout, 'timeout')
   const bounds = { ttlMinMs: 100, ttlMaxMs: ttlAndGraceMaxMs, ttlAndGraceMaxMs }
-  const supports = { ...fullSupport, ...leaseDefaults(checked), ...bounds, maxHold: false }
+  const leases = leaseDefaults(checked)
+  if ((leases.ttlDefaultMs ?? 0) > ttlAndGraceMaxMs) throw invalid('ttl', '20 hours at most')
+  const supports = { ...fullSupport, ...leases, ...bounds, maxHold: false }
   if (client !== undefined && typeof client.putObject !== 'function') {
     throw invalid('client', 'an S3 of @aws-sdk/client-s3: make it with new S3(…), as an S3Client has no methods')
   }
