@@ -22,6 +22,7 @@ const long = [
     's3-client',
     's3-composition',
     's3-lifetimes',
+    's3-rights',
     'sqlite-node-versions',
   ]),
 ]

@@ -6,4 +6,4 @@ import { s3Bench } from '../support/s3-store.ts'
 const server = await S3Server.start()
 afterAll(() => server.stop())
 
-clientConformance('s3', { apart: true, open: async () => s3Bench(server) })
+clientConformance('s3', { open: async () => s3Bench(server) })

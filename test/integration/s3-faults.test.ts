@@ -136,16 +136,19 @@ describe('S3 asks for a pause', () => {
   test.each([
     ['SlowDown', { answer: 503, body: s3Fault('SlowDown') }, 1000],
     ['429', { answer: 429, headers: { 'retry-after': '7' } }, 7000],
-  ])('for longer than a call may take: the caller is told when to try again, after %s', async (_, fate, retryAfterMs) => {
-    const { proxy, driver } = await behindProxy()
-    proxy.decide = (call) => (isRead(call) ? fate : undefined)
-    await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({
-      code: 'UNAVAILABLE',
-      reason: 'rate-limit',
-      retryAfterMs,
-    })
-    expect(proxy.log.filter(isRead).length).toBeLessThanOrEqual(4)
-  })
+  ])(
+    'for longer than a call may take: the caller is told when to try again, after %s',
+    async (_, fate, retryAfterMs) => {
+      const { proxy, driver } = await behindProxy()
+      proxy.decide = (call) => (isRead(call) ? fate : undefined)
+      await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({
+        code: 'UNAVAILABLE',
+        reason: 'rate-limit',
+        retryAfterMs,
+      })
+      expect(proxy.log.filter(isRead).length).toBeLessThanOrEqual(4)
+    },
+  )
 })
 
 describe('everything is bounded', () => {
@@ -212,7 +215,10 @@ describe('everything is bounded', () => {
       setTimeout(() => (now -= 1), 2)
       return undefined
     }
-    const requests = Array.from({ length: 12 }, (_, index) => ({ op: 'claim', claim: claimOf(`key-${index}`) }) as const)
+    const requests = Array.from(
+      { length: 12 },
+      (_, index) => ({ op: 'claim', claim: claimOf(`key-${index}`) }) as const,
+    )
     expect((await driver.send(requests)).every(({ state }) => state === 'held')).toBe(true)
     expect(most).toBeLessThanOrEqual(3)
   })
@@ -259,14 +265,25 @@ describe('an error says what to do', () => {
     const secret = 's3cret/+key'
     const credentials = { accessKeyId: 'AKIASECRET', secretAccessKey: secret, sessionToken: 's3cret-token' }
     const proxy = await S3Proxy.start(server)
-    proxy.decide = ({ path }) => ({ answer: 403, body: s3Fault('SignatureDoesNotMatch', `<StringToSign>${path}</StringToSign>`) })
+    proxy.decide = ({ path }) => ({
+      answer: 403,
+      body: s3Fault('SignatureDoesNotMatch', `<StringToSign>${path}</StringToSign>`),
+    })
     const client = sdkClient(`http://127.0.0.1:${proxy.port}`)
     onTestFinished(() => client.destroy())
     for (const options of [{ credentials }, { client }]) {
-      const error: unknown = await unopenedS3(server, options, proxy).open().catch((thrown: unknown) => thrown)
+      const error: unknown = await unopenedS3(server, options, proxy)
+        .open()
+        .catch((thrown: unknown) => thrown)
       const shown = inspect(error, { depth: 12, showHidden: true })
       expect(shown).toContain('SignatureDoesNotMatch')
-      for (const hidden of [secret, 's3cret-token', credentialsForTests.secretAccessKey, 'Signature=', 'authorization']) {
+      for (const hidden of [
+        secret,
+        's3cret-token',
+        credentialsForTests.secretAccessKey,
+        'Signature=',
+        'authorization',
+      ]) {
         expect(shown).not.toContain(hidden)
       }
     }
@@ -325,7 +342,24 @@ test('names with dots, slashes, signs and any characters have an object each, of
   const prefix = freshS3Prefix()
   const driver = await openS3(server, prefix, { timeout: '60s' })
   const long = 'ü'.repeat(500)
-  const names = ['.', '..', '../a', 'a/b', 'a//b', 'a b', 'a+b', 'a%2Fb', 'a_b', 'a~b', 'ä', '🔒', '\u0001', long, `${long}1`, `${long}2`]
+  const names = [
+    '.',
+    '..',
+    '../a',
+    'a/b',
+    'a//b',
+    'a b',
+    'a+b',
+    'a%2Fb',
+    'a_b',
+    'a~b',
+    'ä',
+    '🔒',
+    '\u0001',
+    long,
+    `${long}1`,
+    `${long}2`,
+  ]
   const statuses = await driver.send(names.map((name) => ({ op: 'claim', claim: claimOf(name) }) as const))
   expect(statuses.map(({ state }) => state)).toEqual(names.map(() => 'held'))
   const listed = (await driver.list({ limit: 1000 })).keys.map(({ key }) => key)
@@ -397,7 +431,8 @@ describe('the settings of a bucket that cost money are told', () => {
 
   test('and that one may not ask for them is no obstacle', async () => {
     const proxy = await S3Proxy.start(server)
-    proxy.decide = ({ path }) => (/versioning|lifecycle|object-lock/.test(path) ? { answer: 403, body: s3Fault('AccessDenied') } : undefined)
+    proxy.decide = ({ path }) =>
+      /versioning|lifecycle|object-lock/.test(path) ? { answer: 403, body: s3Fault('AccessDenied') } : undefined
     const driver = unopenedS3(server, {}, proxy)
     await driver.open()
     expect(driver.warnings).toEqual([])

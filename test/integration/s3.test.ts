@@ -18,7 +18,9 @@ test('the server of these tests lets one of twenty writers win, on either condit
     }
   }
   const race = async (Key: string, condition: object): Promise<number> => {
-    const won = await Promise.all(Array.from({ length: 20 }, (_, writer) => write(Key, `${JSON.stringify(condition)} by ${writer}`, condition)))
+    const won = await Promise.all(
+      Array.from({ length: 20 }, (_, writer) => write(Key, `${JSON.stringify(condition)} by ${writer}`, condition)),
+    )
     return won.filter(Boolean).length
   }
   for (let round = 0; round < rounds(3, 20); round += 1) {

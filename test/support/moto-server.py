@@ -20,7 +20,7 @@ from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_ba
 from werkzeug.serving import WSGIRequestHandler, run_simple  # noqa: E402
 
 logging.getLogger("werkzeug").setLevel(logging.ERROR)
-application = DomainDispatcherApplication(create_backend_app, *sys.argv[3:])
+application = create_backend_app(sys.argv[3]) if len(sys.argv) > 3 else DomainDispatcherApplication(create_backend_app)
 turn = threading.Lock()
 
 

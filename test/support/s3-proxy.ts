@@ -14,7 +14,12 @@ export interface ProxiedCall {
 
 /** What becomes of a request. `after`: it is carried out first. */
 export type Fate =
-  | { readonly answer: number; readonly body?: string; readonly headers?: Readonly<Record<string, string>>; readonly after?: true }
+  | {
+      readonly answer: number
+      readonly body?: string
+      readonly headers?: Readonly<Record<string, string>>
+      readonly after?: true
+    }
   | { readonly cut: 'before' | 'after' }
   | { readonly without: string }
   | 'stall'
@@ -33,7 +38,9 @@ export class S3Proxy {
   private constructor(port: number, target: number) {
     this.port = port
     this.#target = target
-    this.#server = createServer((incoming, outgoing) => void this.#serve(incoming, outgoing).catch(() => outgoing.destroy()))
+    this.#server = createServer(
+      (incoming, outgoing) => void this.#serve(incoming, outgoing).catch(() => outgoing.destroy()),
+    )
   }
 
   /** A proxy for one test. */
@@ -98,12 +105,15 @@ export class S3Proxy {
     headers: IncomingMessage['headers'],
   ): Promise<{ status: number; text: string; headers: IncomingMessage['headers'] }> {
     return new Promise((resolve, reject) => {
-      const sending = request({ host: '127.0.0.1', port: this.#target, method, path, headers, agent: false }, (response) => {
-        textOf(response).then(
-          (text) => resolve({ status: response.statusCode ?? 0, text, headers: response.headers }),
-          reject,
-        )
-      })
+      const sending = request(
+        { host: '127.0.0.1', port: this.#target, method, path, headers, agent: false },
+        (response) => {
+          textOf(response).then(
+            (text) => resolve({ status: response.statusCode ?? 0, text, headers: response.headers }),
+            reject,
+          )
+        },
+      )
       sending.on('error', reject)
       sending.end(body)
     })

@@ -63,7 +63,15 @@ export class S3Server extends ServerProcess {
   /** What a driver needs to use this server, at another port if that of a proxy is given. */
   options(prefix: string, { port = this.port }: { readonly port?: number } = {}): S3Options {
     const { bucket } = this
-    return { bucket, prefix, endpoint: `http://127.0.0.1:${port}`, credentials: credentialsForTests, waitMin: 10, waitMax: 400, readsPerSecond: 60 }
+    return {
+      bucket,
+      prefix,
+      endpoint: `http://127.0.0.1:${port}`,
+      credentials: credentialsForTests,
+      waitMin: 10,
+      waitMax: 400,
+      readsPerSecond: 60,
+    }
   }
 
   /** The URL of the same, for those who take their credentials from the environment. */

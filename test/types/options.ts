@@ -32,7 +32,15 @@ export const connected: ConnectOptions = { runner: undefined, defaults: undefine
 export const ofEnvironment: AcquireOptions = { ttl: parseDuration(process.env['LOCK_TTL'] ?? '5s') }
 
 // The same goes for the options of drivers, servers and guards.
-export const ofDrivers: [RedisOptions, PostgresOptions, SqliteOptions, HttpOptions, MongodbOptions, EtcdOptions, S3Options] = [
+export const ofDrivers: [
+  RedisOptions,
+  PostgresOptions,
+  SqliteOptions,
+  HttpOptions,
+  MongodbOptions,
+  EtcdOptions,
+  S3Options,
+] = [
   { url: 'redis://localhost', prefix: undefined },
   { schema: undefined, poolSize: undefined },
   { file: undefined },

@@ -1,6 +1,6 @@
 import { S3Client } from '@aws-sdk/client-s3'
 import { AwsV4Signer } from 'aws4fetch'
-import fc from 'fast-check'
+import { assert, asyncProperty, nat, string } from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { readFault, readListing } from '../../src/drivers/s3/answers.ts'
 import { s3 } from '../../src/drivers/s3/driver.ts'
@@ -26,7 +26,10 @@ describe('a signature', () => {
       const body = '{"fence":1,"name":"ä"}'
       const headers = { 'if-match': '"0123"', 'cache-control': 'no-store' }
       const given = { ...credentials, ...(sessionToken !== undefined && { sessionToken }) }
-      const ours = await signedHeaders({ method: 'PUT', url: new URL(url), headers, body }, given, { region: 'eu-central-1', date })
+      const ours = await signedHeaders({ method: 'PUT', url: new URL(url), headers, body }, given, {
+        region: 'eu-central-1',
+        date,
+      })
       const sent = { ...headers, 'x-amz-content-sha256': ours['x-amz-content-sha256'] ?? '' }
       const theirs = await new AwsV4Signer({
         ...given,
@@ -45,8 +48,13 @@ describe('a signature', () => {
 
   test('of another day has another key', async () => {
     const request = { method: 'GET', url: new URL(urls[0] ?? ''), headers: {}, body: '' }
-    const on = async (date: string) => signedHeaders(request, credentials, { region: 'eu-central-1', date: new Date(date) })
-    const [one, next, again] = [await on('2026-11-19T23:59:59Z'), await on('2026-11-20T00:00:01Z'), await on('2026-11-19T23:59:59Z')]
+    const on = async (date: string) =>
+      signedHeaders(request, credentials, { region: 'eu-central-1', date: new Date(date) })
+    const [one, next, again] = [
+      await on('2026-11-19T23:59:59Z'),
+      await on('2026-11-20T00:00:01Z'),
+      await on('2026-11-19T23:59:59Z'),
+    ]
     expect(next['authorization']).not.toBe(one['authorization'])
     expect(again).toEqual(one)
   })
@@ -54,23 +62,27 @@ describe('a signature', () => {
 
 describe('the name of an object', () => {
   test('is of safe characters, not too long, and of one key alone', async () => {
-    const text = fc.string({ unit: 'binary', minLength: 1, maxLength: 400 })
-    const property = fc.asyncProperty(text, text, async (key, other) => {
+    const text = string({ unit: 'binary', minLength: 1, maxLength: 400 })
+    const property = asyncProperty(text, text, async (key, other) => {
       const [name, otherName] = [await objectName(key), await objectName(other)]
       expect(name).toMatch(/^keys\/[\w-]+(?:~[0-9a-f]{64})?$/)
       expect(name.length).toBeLessThanOrEqual(720)
       expect(name === otherName).toBe(key === other)
     })
-    await fc.assert(property, { numRuns: 300 })
+    await assert(property, { numRuns: 300 })
   })
 
   test('begins with the name of every beginning of its key', async () => {
-    const property = fc.asyncProperty(fc.string({ unit: 'grapheme', minLength: 1, maxLength: 300 }), fc.nat(), async (key, cut) => {
-      const points = Array.from(key)
-      const prefix = points.slice(0, cut % (points.length + 1)).join('')
-      expect((await objectName(key)).startsWith(namePrefix(prefix))).toBe(true)
-    })
-    await fc.assert(property, { numRuns: 300 })
+    const property = asyncProperty(
+      string({ unit: 'grapheme', minLength: 1, maxLength: 300 }),
+      nat(),
+      async (key, cut) => {
+        const points = Array.from(key)
+        const prefix = points.slice(0, cut % (points.length + 1)).join('')
+        expect((await objectName(key)).startsWith(namePrefix(prefix))).toBe(true)
+      },
+    )
+    await assert(property, { numRuns: 300 })
   })
 })
 
@@ -147,7 +159,10 @@ describe('the place of a bucket', () => {
     's3://locks?endpoint=https://one%3Fkey=s3cret',
     `s3://locks/${'a'.repeat(300)}`,
   ])('is refused without a word of what may be secret: %s', async (url) => {
-    await expect(connect(url)).rejects.toMatchObject({ code: 'INVALID', message: expect.not.stringContaining('s3cret') as string })
+    await expect(connect(url)).rejects.toMatchObject({
+      code: 'INVALID',
+      message: expect.not.stringContaining('s3cret') as string,
+    })
   })
 })
 

@@ -55,7 +55,8 @@ export function s3Store(source: string | S3Options, options: S3Options = {}): S3
     throw invalid('client', 'an S3 of @aws-sdk/client-s3: make it with new S3(…), as an S3Client has no methods')
   }
   // Before the first call: a faulty address is the caller's mistake.
-  const make = client === undefined ? httpBucket({ ...checked, callsMax }) : () => new SdkBucket(client, bucket, callsMax)
+  const make =
+    client === undefined ? httpBucket({ ...checked, callsMax }) : () => new SdkBucket(client, bucket, callsMax)
   return new S3Store({ bucket: make, prefix: checked.prefix, supports, polling: pollingOf(checked), timeoutMs })
 }
 

@@ -5,7 +5,14 @@ import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import { CallSemaphore } from '../kit/call-semaphore.ts'
 import { CallTimedOut } from '../kit/call-timeout.ts'
 import { readFault, readListing } from './answers.ts'
-import { objectBytesMax, type Bucket, type BucketSetting, type ObjectPage, type ObjectQuery, type StoredObject } from './bucket.ts'
+import {
+  objectBytesMax,
+  type Bucket,
+  type BucketSetting,
+  type ObjectPage,
+  type ObjectQuery,
+  type StoredObject,
+} from './bucket.ts'
 import { S3Fault } from './s3-fault.ts'
 import { encodedText, signedHeaders, type S3Credentials } from './signature.ts'
 
@@ -161,7 +168,8 @@ export class HttpBucket implements Bucket {
     const text = await textOf(response, signal)
     if (response.status !== 200) throw faultOf(response, text)
     const etag = response.headers.get('etag')
-    if (name !== undefined && etag === null) throw new Error('The answer has no ETag. This is not S3, or a proxy hides it')
+    if (name !== undefined && etag === null)
+      throw new Error('The answer has no ETag. This is not S3, or a proxy hides it')
     return { text, etag: etag ?? '' }
   }
 }
@@ -204,7 +212,7 @@ async function textOf({ body }: Response, signal: AbortSignal): Promise<string> 
   const letGo = (): void => void reader.cancel().catch(() => {})
   signal.addEventListener('abort', letGo, { once: true })
   let text = ''
-  for (let length = 0; ; ) {
+  for (let length = 0; ;) {
     const { done, value } = await reader.read()
     if (done) return text + decoder.decode()
     length += value.byteLength

@@ -113,7 +113,10 @@ const optionNames: OptionNames<S3Options> = {
 }
 
 /** The options, with what the URL says where they are silent. */
-export function s3Options(source: string | S3Options, given: S3Options): S3Options & { readonly bucket: string; readonly prefix: string } {
+export function s3Options(
+  source: string | S3Options,
+  given: S3Options,
+): S3Options & { readonly bucket: string; readonly prefix: string } {
   const options = typeof source === 'string' ? withDefaults<S3Options>(parseS3Url(source), given) : source
   checkOptions(options, optionNames, 's3')
   const { bucket, prefix = 'leasehold/' } = options
@@ -156,12 +159,17 @@ export function bucketAddress({ bucket, ...options }: S3Options & { readonly buc
   readonly region: string
 } {
   const endpoint =
-    options.endpoint ?? (environmentVariable('AWS_ENDPOINT_URL_S3') || environmentVariable('AWS_ENDPOINT_URL') || undefined)
-  const named = options.region ?? (environmentVariable('AWS_REGION') || environmentVariable('AWS_DEFAULT_REGION') || undefined)
+    options.endpoint ??
+    (environmentVariable('AWS_ENDPOINT_URL_S3') || environmentVariable('AWS_ENDPOINT_URL') || undefined)
+  const named =
+    options.region ?? (environmentVariable('AWS_REGION') || environmentVariable('AWS_DEFAULT_REGION') || undefined)
   const isR2 = endpoint?.includes('.r2.cloudflarestorage.com') === true
   const region = named ?? (endpoint === undefined ? undefined : isR2 ? 'auto' : 'us-east-1')
   if (region === undefined || !/^[a-z0-9-]{1,63}$/i.test(region)) {
-    throw new LeaseholdError('INVALID', 'Name the region of the bucket: s3://BUCKET?region=eu-central-1, or AWS_REGION.')
+    throw new LeaseholdError(
+      'INVALID',
+      'Name the region of the bucket: s3://BUCKET?region=eu-central-1, or AWS_REGION.',
+    )
   }
   const domain = region.startsWith('cn-') ? 'amazonaws.com.cn' : 'amazonaws.com'
   const origin = originOf(endpoint ?? `https://s3.${region}.${domain}`)
@@ -174,7 +182,12 @@ export function bucketAddress({ bucket, ...options }: S3Options & { readonly buc
 function originOf(endpoint: string): URL {
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined
   const isPlain =
-    url !== undefined && /^https?:$/.test(url.protocol) && `${url.username}${url.password}${url.search}${url.hash}` === ''
+    url !== undefined &&
+    /^https?:$/.test(url.protocol) &&
+    `${url.username}${url.password}${url.search}${url.hash}` === ''
   if (isPlain) return url
-  throw new LeaseholdError('INVALID', 'The endpoint of S3 is https://HOST or http://HOST:PORT, without a login or parameters.')
+  throw new LeaseholdError(
+    'INVALID',
+    'The endpoint of S3 is https://HOST or http://HOST:PORT, without a login or parameters.',
+  )
 }

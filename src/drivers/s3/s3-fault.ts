@@ -18,7 +18,7 @@ export class S3Fault extends Error {
     readonly region?: string | undefined
     readonly retryAfterMs?: number | undefined
   }) {
-    super(`${fault.code === '' ? `Status ${fault.status}` : fault.code}: ${fault.message}`)
+    super(`${fault.code === '' ? `Status ${fault.status}` : fault.code}: ${fault.message.replace(/\.$/, '')}`)
     this.status = fault.status
     this.code = fault.code
     this.region = fault.region

@@ -2,7 +2,14 @@
 import { messageOf } from '../../core/errors.ts'
 import { CallTimedOut, withTimeout } from '../kit/call-timeout.ts'
 import { CallSemaphore } from '../kit/call-semaphore.ts'
-import { objectBytesMax, type Bucket, type BucketSetting, type ObjectPage, type ObjectQuery, type StoredObject } from './bucket.ts'
+import {
+  objectBytesMax,
+  type Bucket,
+  type BucketSetting,
+  type ObjectPage,
+  type ObjectQuery,
+  type StoredObject,
+} from './bucket.ts'
 import { S3Fault } from './s3-fault.ts'
 
 /** Options of one call. */
@@ -23,7 +30,11 @@ export interface S3Like {
   getObjectLockConfiguration(input: never, options?: SdkCallOptions): Promise<object>
 }
 
-type SdkCall = (input: never, options?: SdkCallOptions) => Promise<object>
+const settingCalls: Readonly<Record<BucketSetting, keyof S3Like>> = {
+  versioning: 'getBucketVersioning',
+  lifecycle: 'getBucketLifecycleConfiguration',
+  'object-lock': 'getObjectLockConfiguration',
+}
 
 export class SdkBucket implements Bucket {
   readonly name: string
@@ -40,8 +51,9 @@ export class SdkBucket implements Bucket {
   async get(name: string, withinMs: number): Promise<StoredObject | undefined> {
     try {
       return await this.#call(async (options) => {
-        const answer = (await this.#ask(this.#client.getObject, { Key: name }, options)) as GotObject
-        if ((answer.ContentLength ?? 0) > objectBytesMax) throw new Error(`The object is longer than ${objectBytesMax} bytes`)
+        const answer = (await this.#ask('getObject', { Key: name }, options)) as GotObject
+        if ((answer.ContentLength ?? 0) > objectBytesMax)
+          throw new Error(`The object is longer than ${objectBytesMax} bytes`)
         return { text: (await answer.Body?.transformToString()) ?? '', etag: answer.ETag ?? '' }
       }, withinMs)
     } catch (error) {
@@ -54,7 +66,7 @@ export class SdkBucket implements Bucket {
     const condition = etag === undefined ? { IfNoneMatch: '*' } : { IfMatch: etag }
     const input = { Key: name, Body: text, ContentType: 'application/json', CacheControl: 'no-store', ...condition }
     try {
-      await this.#call((options) => this.#ask(this.#client.putObject, input, options), withinMs)
+      await this.#call((options) => this.#ask('putObject', input, options), withinMs)
       return true
     } catch (error) {
       if (error instanceof S3Fault && (error.isConflict || error.isMissingObject)) return false
@@ -64,23 +76,14 @@ export class SdkBucket implements Bucket {
 
   async list({ prefix, startAfter, limit }: ObjectQuery, withinMs: number): Promise<ObjectPage> {
     const input = { Prefix: prefix, StartAfter: startAfter === '' ? undefined : startAfter, MaxKeys: limit }
-    const answer = (await this.#call(
-      (options) => this.#ask(this.#client.listObjectsV2, input, options),
-      withinMs,
-    )) as Listed
+    const answer = (await this.#call((options) => this.#ask('listObjectsV2', input, options), withinMs)) as Listed
     const objects = (answer.Contents ?? []).map(({ Key: name = '', Size: bytes = 0 }) => ({ name, bytes }))
     return { objects, isLast: answer.IsTruncated !== true }
   }
 
   async setting(setting: BucketSetting, withinMs: number): Promise<string | undefined> {
-    const { getBucketVersioning, getBucketLifecycleConfiguration, getObjectLockConfiguration } = this.#client
-    const calls: Readonly<Record<BucketSetting, SdkCall>> = {
-      versioning: getBucketVersioning,
-      lifecycle: getBucketLifecycleConfiguration,
-      'object-lock': getObjectLockConfiguration,
-    }
     try {
-      return JSON.stringify(await this.#call((options) => this.#ask(calls[setting], {}, options), withinMs))
+      return JSON.stringify(await this.#call((options) => this.#ask(settingCalls[setting], {}, options), withinMs))
     } catch (error) {
       if (error instanceof S3Fault && error.status === 404) return undefined
       throw error
@@ -92,8 +95,8 @@ export class SdkBucket implements Bucket {
     for (const abort of this.#underWay) abort.abort()
   }
 
-  #ask(call: SdkCall, input: SdkInput, options: SdkCallOptions): Promise<object> {
-    return call.call(this.#client, { Bucket: this.name, ...input } as never, options)
+  #ask(call: keyof S3Like, input: SdkInput, options: SdkCallOptions): Promise<object> {
+    return this.#client[call]({ Bucket: this.name, ...input } as never, options)
   }
 
   async #call<Answer>(work: (options: SdkCallOptions) => Promise<Answer>, withinMs: number): Promise<Answer> {

@@ -38,7 +38,9 @@ export async function signedHeaders(
   const scope = `${time.slice(0, 8)}/${region}/s3/aws4_request`
   const hash = hex(await crypto.subtle.digest('SHA-256', bytes(canonical)))
   const key = await signingKey(credentials, scope)
-  const signature = hex(await crypto.subtle.sign('HMAC', key, bytes(['AWS4-HMAC-SHA256', time, scope, hash].join('\n'))))
+  const signature = hex(
+    await crypto.subtle.sign('HMAC', key, bytes(['AWS4-HMAC-SHA256', time, scope, hash].join('\n'))),
+  )
   sent['authorization'] =
     `AWS4-HMAC-SHA256 Credential=${accessKeyId}/${scope}, SignedHeaders=${names}, Signature=${signature}`
   return sent

@@ -2,7 +2,13 @@
 import type { ListQuery, Supports } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { claimsPerPage } from '../kit/paging.ts'
-import type { ClocklessPolling, ClocklessStore, LoadedObserved, ObservedDocument, SwapObserved } from '../document/driver.ts'
+import type {
+  ClocklessPolling,
+  ClocklessStore,
+  LoadedObserved,
+  ObservedDocument,
+  SwapObserved,
+} from '../document/driver.ts'
 import { objectBytesMax, type Bucket, type StoredObject } from './bucket.ts'
 import { settingsWarnings } from './bucket-settings.ts'
 import { namePrefix, objectName, probeName } from './object-names.ts'
@@ -126,7 +132,8 @@ export class S3Store implements ClocklessStore<Etag> {
       for (const found of read.flatMap((object) => keyed(object))) {
         if (!found.key.startsWith(prefix)) continue
         const last = documents.at(-1)
-        if (last !== undefined && (documents.length >= limit || claims >= claimsPerPage)) return { documents, next: last.key }
+        if (last !== undefined && (documents.length >= limit || claims >= claimsPerPage))
+          return { documents, next: last.key }
         documents.push(found)
         claims += Array.isArray(found.document.claims) ? found.document.claims.length : 0
       }
@@ -163,14 +170,17 @@ function parsed(text: string): StoredText {
   return { version: 1 } as unknown as StoredText
 }
 
-function keyed(object: StoredObject | undefined): readonly { readonly key: string; readonly document: ObservedDocument }[] {
+function keyed(
+  object: StoredObject | undefined,
+): readonly { readonly key: string; readonly document: ObservedDocument }[] {
   if (object === undefined) return []
   const document = parsed(object.text)
   return typeof document.key === 'string' ? [{ key: document.key, document }] : []
 }
 
 function unsafe({ name }: Bucket, what: string): LeaseholdError {
-  const advice = 'Two clients could hold one lock there. Use a store that supports conditional writes: docs/stores/s3.md.'
+  const advice =
+    'Two clients could hold one lock there. Use a store that supports conditional writes: docs/stores/s3.md.'
   return new LeaseholdError('UNSUPPORTED', `The store of bucket ${JSON.stringify(name)} ignores ${what}. ${advice}`)
 }
 
