@@ -27,6 +27,7 @@ export const plan: readonly PlannedBench[] = [
   planned('postgres-contention'),
   planned('etcd'),
   planned('mongodb', [], 8),
+  planned('s3'),
   planned('server'),
 ]
 

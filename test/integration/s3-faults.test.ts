@@ -370,6 +370,23 @@ test('names with dots, slashes, signs and any characters have an object each, of
   expect(objects.every((name) => /^(?:probe|keys\/[\w~-]{1,720})$/.test(name))).toBe(true)
 })
 
+test('a lock costs what the page says: two reads and two writes, and a write and a read for each renewal', async () => {
+  const { proxy, driver } = await behindProxy({ waitMax: '2s' })
+  const requests = (): readonly string[] => proxy.log.splice(0).map(({ method }) => method)
+  requests()
+  const wanted = claimOf('a')
+  await claim(driver, wanted)
+  expect(requests()).toEqual(['GET', 'PUT'])
+  await renew(driver, wanted)
+  expect(requests()).toEqual(['GET', 'PUT'])
+  await release(driver, wanted)
+  expect(requests()).toEqual(['GET', 'PUT'])
+  proxy.log.length = 0
+  const another = unopenedS3(server, {}, proxy)
+  await another.open()
+  expect(requests().toSorted()).toEqual(['GET', 'GET', 'GET', 'GET', 'PUT', 'PUT', 'PUT'])
+})
+
 test('a listing reads no objects of keys that nobody holds', async () => {
   const { proxy, driver } = await behindProxy({ timeout: '60s' })
   const claims = Array.from({ length: 30 }, (_, index) => claimOf(`key-${index}`))
