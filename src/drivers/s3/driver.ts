@@ -16,9 +16,8 @@ import { bucketAddress, s3Options, type S3Options } from './options.ts'
 import { SdkBucket } from './sdk-bucket.ts'
 import { S3Store } from './store.ts'
 
+export type { S3Fetch, S3Like, SdkCallOptions } from './client.ts'
 export type { S3Options } from './options.ts'
-export type { S3Fetch } from './http-bucket.ts'
-export type { S3Like, SdkCallOptions } from './sdk-bucket.ts'
 export type { S3Credentials } from './signature.ts'
 
 const defaults = { waitMin: 200, waitMax: 2000, readsPerSecond: 5, callsMax: 50, timeout: 5000 } as const

@@ -13,20 +13,9 @@ import {
   type ObjectQuery,
   type StoredObject,
 } from './bucket.ts'
+import type { S3Fetch } from './client.ts'
 import { S3Fault } from './s3-fault.ts'
 import { encodedText, signedHeaders, type S3Credentials } from './signature.ts'
-
-/** As much of `fetch` as is used here. */
-export type S3Fetch = (
-  url: string,
-  init: {
-    readonly method: string
-    readonly headers: Record<string, string>
-    readonly body?: string
-    readonly redirect: 'manual'
-    readonly signal: AbortSignal
-  },
-) => Promise<Response>
 
 /** Where a bucket is, and how to sign. */
 export interface HttpBucketSetup {

@@ -3,9 +3,8 @@ import { LeaseholdError } from '../../core/errors.ts'
 import { environmentVariable } from '../../core/machine/runtime.ts'
 import type { Duration } from '../../core/time/duration.ts'
 import { decodedPart, urlParameters } from '../kit/url.ts'
-import type { S3Fetch } from './http-bucket.ts'
+import type { S3Fetch, S3Like } from './client.ts'
 import { normalPrefix, prefixFault } from './object-names.ts'
-import type { S3Like } from './sdk-bucket.ts'
 import type { S3Credentials } from './signature.ts'
 
 /** The options of `s3`. */

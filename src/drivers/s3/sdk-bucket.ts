@@ -10,25 +10,11 @@ import {
   type ObjectQuery,
   type StoredObject,
 } from './bucket.ts'
+import type { S3Like, SdkCallOptions } from './client.ts'
 import { S3Fault } from './s3-fault.ts'
 
-/** Options of one call. */
-export interface SdkCallOptions {
-  readonly abortSignal?: AbortSignal
-}
-
 /** What a call is given. */
-export type SdkInput = Readonly<Record<string, unknown>>
-
-/** The parts of an `S3` of `@aws-sdk/client-s3` that are used here, by shape. An `S3Client` has no such methods. */
-export interface S3Like {
-  getObject(input: never, options?: SdkCallOptions): Promise<object>
-  putObject(input: never, options?: SdkCallOptions): Promise<object>
-  listObjectsV2(input: never, options?: SdkCallOptions): Promise<object>
-  getBucketVersioning(input: never, options?: SdkCallOptions): Promise<object>
-  getBucketLifecycleConfiguration(input: never, options?: SdkCallOptions): Promise<object>
-  getObjectLockConfiguration(input: never, options?: SdkCallOptions): Promise<object>
-}
+type SdkInput = Readonly<Record<string, unknown>>
 
 const settingCalls: Readonly<Record<BucketSetting, keyof S3Like>> = {
   versioning: 'getBucketVersioning',
