@@ -23,6 +23,7 @@ const long = [
     's3-composition',
     's3-lifetimes',
     's3-rights',
+    's3-takeover',
     'sqlite-node-versions',
   ]),
 ]

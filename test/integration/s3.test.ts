@@ -23,7 +23,7 @@ test('the server of these tests lets one of twenty writers win, on either condit
     )
     return won.filter(Boolean).length
   }
-  for (let round = 0; round < rounds(3, 20); round += 1) {
+  for (let round = 0; round < rounds(1, 20); round += 1) {
     const name = `race-${round}`
     expect(await race(name, { IfNoneMatch: '*' })).toBe(1)
     const { ETag } = await server.client.headObject({ Bucket: server.bucket, Key: name })
@@ -35,7 +35,7 @@ conformance('s3', s3Harness(server))
 
 test('s3 answers as the rule does on random commands', { timeout: 180_000 }, async () => {
   const harness = s3Harness(server)
-  const { commands, counterexample } = await compareWithModel(harness, { runs: rounds(8, 100), timeLimitMs: 150_000 })
+  const { commands, counterexample } = await compareWithModel(harness, { runs: rounds(5, 100), timeLimitMs: 150_000 })
   expect(counterexample).toBeUndefined()
-  expect(commands).toBeGreaterThanOrEqual(rounds(150, 2000))
+  expect(commands).toBeGreaterThanOrEqual(rounds(80, 2000))
 })

@@ -19,7 +19,7 @@ export function s3Harness(server: S3Server, options: S3Options = {}): Harness {
       const drivers: LockDriver[] = []
       return {
         async driver() {
-          const store = s3Store({ ...server.options(prefix), timeout: '60s', ...options })
+          const store = s3Store({ ...server.options(prefix), timeout: '60s', waitMax: '2s', ...options })
           const driver = new ObservedDriver(store, environment, { observations, watching: real })
           drivers.push(driver)
           await driver.open()

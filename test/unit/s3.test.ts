@@ -72,6 +72,15 @@ describe('the name of an object', () => {
     await assert(property, { numRuns: 300 })
   })
 
+  test('is not that of a key which is written as another is encoded', async () => {
+    for (const [key, other] of [
+      ['a/', 'a_2F'],
+      ['ü'.repeat(500), `${'_C3_BC'.repeat(106)}_C3_`],
+    ] as const) {
+      expect(await objectName(key)).not.toBe(await objectName(other))
+    }
+  })
+
   test('begins with the name of every beginning of its key', async () => {
     const property = asyncProperty(
       string({ unit: 'grapheme', minLength: 1, maxLength: 300 }),
