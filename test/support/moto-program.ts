@@ -6,7 +6,6 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import path from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { needPackages } from './debian.ts'
 
 const python = '/usr/bin/python3'
@@ -15,7 +14,7 @@ const modules = ['boto3', 'cryptography', 'flask', 'flask_cors', 'requests', 're
 /** How to start the server on a port. `release`: of Debian; `trixie` has a moto that ignores `If-Match`. */
 export function motoCommand(port: number, release: 'sid' | 'trixie' = 'sid'): readonly [string, ...string[]] {
   needModules()
-  return [python, fileURLToPath(new URL('moto-server.py', import.meta.url)), unpackedMoto(release), String(port)]
+  return [python, path.resolve('test/support/moto-server.py'), unpackedMoto(release), String(port)]
 }
 
 function needModules(): void {

@@ -31,6 +31,8 @@ def in_turn(environ, start_response):
 
 class KeepAlive(WSGIRequestHandler):
     protocol_version = "HTTP/1.1"
+    # Head and body are written one after the other: the second would wait for an acknowledgement.
+    disable_nagle_algorithm = True
 
     def send_header(self, keyword, value):
         # Connections are kept, as S3 does.
