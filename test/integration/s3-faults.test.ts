@@ -1,9 +1,10 @@
 /** What S3, stores that speak it, proxies, networks and operators do to locks that are held, waited for, or just asked for. */
 import { inspect } from 'node:util'
-import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { s3 } from '../../src/drivers/s3/driver.ts'
 import { connect } from '../../src/index.ts'
+import { cliBench } from '../unit/support/cli-bench.ts'
 import { claim, claimOf, fenceOf, release, renew } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { S3Proxy, s3Fault, type Fate, type ProxiedCall } from '../support/s3-proxy.ts'
@@ -22,6 +23,14 @@ async function behindProxy(options: Parameters<typeof openS3>[2] = {}) {
   const prefix = freshS3Prefix()
   const driver = await openS3(server, prefix, options, proxy)
   return { proxy, prefix, driver }
+}
+
+/** Credentials in the environment, until the test is over. */
+function inEnvironment(credentials: typeof credentialsForTests | undefined): void {
+  const { accessKeyId, secretAccessKey } = credentials ?? {}
+  vi.stubEnv('AWS_ACCESS_KEY_ID', accessKeyId)
+  vi.stubEnv('AWS_SECRET_ACCESS_KEY', secretAccessKey)
+  onTestFinished(() => void vi.unstubAllEnvs())
 }
 
 describe('a store that would give a lock to two is refused', () => {
@@ -319,18 +328,9 @@ describe('credentials', () => {
 
   test('are in the environment for a URL, and without them the error says which', async () => {
     const prefix = freshS3Prefix()
-    const names = ['AWS_ACCESS_KEY_ID', 'AWS_SECRET_ACCESS_KEY'] as const
-    const before = names.map((name) => process.env[name])
-    onTestFinished(() => {
-      for (const [index, name] of names.entries()) {
-        if (before[index] === undefined) delete process.env[name]
-        else process.env[name] = before[index]
-      }
-    })
-    for (const name of names) delete process.env[name]
+    inEnvironment(undefined)
     await expect(connect(server.url(prefix))).rejects.toThrow('AWS_ACCESS_KEY_ID')
-    process.env['AWS_ACCESS_KEY_ID'] = credentialsForTests.accessKeyId
-    process.env['AWS_SECRET_ACCESS_KEY'] = credentialsForTests.secretAccessKey
+    inEnvironment(credentialsForTests)
     const locks = await connect(server.url(prefix))
     onTestFinished(() => locks.close())
     expect((await locks.acquire('a')).fence).toBeGreaterThan(0)
@@ -444,6 +444,14 @@ describe('the settings of a bucket that cost money are told', () => {
     expect(await warningsOf(plain, server.client)).toMatch(/keeps old versions/)
     const locked = await bucketWith('locked', { ObjectLockEnabledForBucket: true })
     expect(await warningsOf(locked)).toMatch(/object lock/)
+  })
+
+  test('by doctor, too', async () => {
+    inEnvironment(credentialsForTests)
+    const { leasehold, shown } = cliBench()
+    expect(await leasehold('doctor', '--store', server.url(freshS3Prefix()))).toBe(0)
+    const told = shown.output.split('\n').filter((line) => line.startsWith('WARN'))
+    expect(told).toMatchObject([expect.stringContaining('No lifecycle rule')])
   })
 
   test('and that one may not ask for them is no obstacle', async () => {
