@@ -23,6 +23,11 @@ const long = [
     'primitives-quorum',
     'redis-client-versions',
     'runtimes',
+    's3-client',
+    's3-composition',
+    's3-lifetimes',
+    's3-rights',
+    's3-takeover',
     'sqlite-node-versions',
   ]),
 ]

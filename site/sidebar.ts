@@ -59,6 +59,7 @@ const groups: readonly Group[] = [
       'mysql',
       'mongodb',
       'etcd',
+      's3',
       'github',
       'http',
       'quorum',

@@ -28,6 +28,7 @@ export const plan: readonly PlannedBench[] = [
   planned('etcd'),
   planned('mysql'),
   planned('mongodb', [], 8),
+  planned('s3'),
   planned('server'),
 ]
 

@@ -7,6 +7,7 @@ import type { MongodbOptions } from 'leasehold/mongodb'
 import type { MysqlOptions } from 'leasehold/mysql'
 import type { PostgresOptions } from 'leasehold/postgres'
 import type { RedisOptions } from 'leasehold/redis'
+import type { S3Options } from 'leasehold/s3'
 import type { ServeOptions } from 'leasehold/server'
 import type { SqliteOptions } from 'leasehold/sqlite'
 
@@ -40,6 +41,7 @@ export const ofDrivers: [
   MongodbOptions,
   MysqlOptions,
   EtcdOptions,
+  S3Options,
 ] = [
   { url: 'redis://localhost', prefix: undefined },
   { schema: undefined, poolSize: undefined },
@@ -48,6 +50,7 @@ export const ofDrivers: [
   { ttl: undefined, collection: undefined },
   { ttl: undefined, table: undefined },
   { prefix: undefined },
+  { bucket: 'locks', credentials: undefined, client: undefined },
 ]
 export const served: ServeOptions = { store: process.env['LEASEHOLD_STORE'], port: undefined, tls: undefined }
 export const guarded: SqlGuardOptions = { column: undefined }

@@ -12,7 +12,7 @@ const bars: readonly { readonly what: string; readonly of: string; readonly kilo
     of: `${createLocks}; export * from './src/drivers/http/driver.ts'`,
     kilobytesMax: 48,
   },
-  ...['sqlite', 'redis', 'postgres', 'mongodb', 'mysql', 'etcd', 'postgres-advisory', 'github', 'memory'].map(
+  ...['sqlite', 'redis', 'postgres', 'mongodb', 'mysql', 'etcd', 's3', 'postgres-advisory', 'github', 'memory'].map(
     (driver) => ({
       what: `createLocks and leasehold/${driver}`,
       of: `${createLocks}; export * from './src/drivers/${driver}/driver.ts'`,

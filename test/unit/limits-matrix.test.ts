@@ -12,6 +12,7 @@ import { checkedAnswer, checkedNotification } from '../../src/core/contract/stat
 import { systemEnvironment } from '../../src/core/time/environment.ts'
 import { pageIn, statusesIn, storeIn } from '../../src/core/wire/replies.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
+import { s3 } from '../../src/drivers/s3/driver.ts'
 import { github } from '../../src/drivers/github/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
@@ -428,6 +429,8 @@ describe('an option that a timer counts', () => {
     'mysql timeout': (value) => mysql('mysql://127.0.0.1:1/x', { timeout: value }),
     'mysql waitMin': (value) => mysql('mysql://127.0.0.1:1/x', { waitMin: value, waitMax: value }),
     'etcd timeout': (value) => etcd('etcd://127.0.0.1:1', { timeout: value }),
+    's3 timeout': (value) => s3('s3://locks?region=a', { timeout: value }),
+    's3 waitMin': (value) => s3('s3://locks?region=a', { waitMin: value, waitMax: value }),
     'http answerWithinMs': (value) => http({ url: 'http://127.0.0.1:1', answerWithinMs: value }),
     'github poll': (value) => github('owner/repo', { poll: { min: value, max: value } }),
   }

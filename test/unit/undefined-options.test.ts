@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { withDefaults } from '../../src/core/contract/option-names.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
+import { s3 } from '../../src/drivers/s3/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
@@ -33,6 +34,7 @@ describe('every option of a driver may be undefined', () => {
     mongodb: () => mongodb('mongodb://127.0.0.1:1/a', { collection: undefined, ttl: undefined, timeout: undefined }),
     mysql: () => mysql('mysql://127.0.0.1:1/a', { table: undefined, ttl: undefined, poolSize: undefined }),
     etcd: () => etcd('etcd://127.0.0.1:1', { prefix: undefined, ttl: undefined, heartbeat: undefined }),
+    s3: () => s3({ bucket: 'locks', region: 'a', prefix: undefined, endpoint: undefined, credentials: undefined }),
     http: () => http({ url: 'http://127.0.0.1:1', token: undefined, ca: undefined, answerWithinMs: undefined }),
   }
   test.each(Object.entries(drivers))('%s', async (_, make) => {

@@ -3,6 +3,7 @@ import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
+import { s3 } from '../../src/drivers/s3/driver.ts'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
 import { mysql } from '../../src/drivers/mysql/driver.ts'
@@ -21,6 +22,7 @@ const schemes = [
   'mysql',
   'mariadb',
   'etcd',
+  's3',
   'http',
 ]
 const cased = schemes.flatMap((scheme) => [scheme, scheme.toUpperCase(), scheme[0]?.toUpperCase() + scheme.slice(1)])
@@ -74,6 +76,7 @@ describe('the secrets of a URL are in no error', { timeout: 60_000 }, () => {
     ['mongodb', mongodb],
     ['mysql', mysql],
     ['etcd', etcd],
+    ['s3', s3],
     ['http', http],
   ]
   test.each(

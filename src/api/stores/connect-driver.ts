@@ -54,6 +54,10 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
       const { etcd } = await import('../../drivers/etcd/driver.ts')
       return etcd(url)
     }
+    case 's3': {
+      const { s3 } = await import('../../drivers/s3/driver.ts')
+      return s3(url)
+    }
     case 'github': {
       const { githubUrl } = await import('../../drivers/github/driver.ts')
       return githubUrl(rest)
@@ -73,7 +77,7 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
         'INVALID',
         `There is no store for '${scheme}:'. ` +
           'Use memory:, sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST, postgres://HOST, ' +
-          'postgres-advisory://HOST, mysql://HOST/DB, mongodb://HOST, etcd://HOST,HOST, github:OWNER/REPO, http(s)://HOST or quorum:URL,URL,URL.',
+          'postgres-advisory://HOST, mysql://HOST/DB, mongodb://HOST, etcd://HOST,HOST, s3://BUCKET, github:OWNER/REPO, http(s)://HOST or quorum:URL,URL,URL.',
       )
   }
 }

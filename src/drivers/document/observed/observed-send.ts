@@ -3,9 +3,10 @@
  * without them. An answer gives its owner no more time than observers leave it.
  */
 import type { RecordChange } from '../../../core/rule/claim-record.ts'
-import { claimIdOf, keyOf } from '../../../core/contract/requests.ts'
+import { claimIdOf, keyOf, sendTimeoutFor } from '../../../core/contract/requests.ts'
 import type { ClaimStatus, Request } from '../../../core/contract/driver.ts'
 import type { Environment } from '../../../core/time/environment.ts'
+import { CallTimedOut } from '../../kit/call-timeout.ts'
 import type { DocumentSend } from '../document-send.ts'
 import type { Loaded, Swap } from '../document-swaps.ts'
 import type { KeyDocument } from '../key-document.ts'
@@ -26,6 +27,8 @@ export interface ObservedSetup<Revision> {
   readonly trusted: TrustedLeases
   /** Tests that move one clock for all: no margin, and nothing is left unwritten. */
   readonly isExact: boolean
+  /** How long one send may take. @default no limit */
+  readonly sendTimeoutMs: number | undefined
   readonly settled: (requests: readonly Request[], statuses: readonly ClaimStatus[] | undefined, sentAt: number) => void
 }
 
@@ -60,7 +63,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
   }> {
     const { store, environment, observations } = this.#setup
     const reading = observations.begin()
-    const read = await store.load(keys)
+    const read = await store.load(keys, this.#leftMs())
     // Only now: a beat is first seen when its document has arrived, and not when it was asked for.
     const now = this.#setup.observedNow()
     const loaded = keys.map((key, index) => {
@@ -92,6 +95,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     swaps: readonly Swap<ObservedRevision<Revision>>[],
   ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]> {
     const { store, environment, observations, isExact } = this.#setup
+    const withinMs = this.#leftMs()
     const now = this.#setup.observedNow()
     const wall = environment.wall()
     const written = swaps.map(({ document, revision }) =>
@@ -103,6 +107,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
       swaps.map(({ key, revision, idle }, index) => {
         return { key, document: (written[index] as Written).document, revision: revision.revision, idle }
       }),
+      withinMs,
     )
     // Counted from the answer: the write was carried out before.
     const at = this.#setup.observedNow()
@@ -113,6 +118,16 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
       this.#note(key, document, renewed)
     }
     return results
+  }
+
+  /** What is left of the time of this send: a store that stands still must not keep a renewal waiting. */
+  #leftMs(): number | undefined {
+    const { environment, sendTimeoutMs } = this.#setup
+    if (sendTimeoutMs === undefined) return undefined
+    const endsAt = this.#sentAt + sendTimeoutFor(this.#requests, sendTimeoutMs)
+    const leftMs = Math.floor(endsAt - environment.now())
+    if (leftMs < 1) throw new CallTimedOut('There was no answer in time')
+    return leftMs
   }
 
   #expect(key: string, { document, renewed }: Written): void {
