@@ -56,6 +56,7 @@ const groups: readonly Group[] = [
       'redis',
       'postgres',
       'postgres-advisory',
+      'mysql',
       'mongodb',
       'etcd',
       'github',

@@ -87,6 +87,7 @@ describe('an example of the published declarations', () => {
       'drivers/postgres/driver': ['postgres'],
       'drivers/postgres-advisory/driver': ['postgresAdvisory'],
       'drivers/mongodb/driver': ['mongodb'],
+      'drivers/mysql/driver': ['mysql'],
       'drivers/etcd/driver': ['etcd'],
       'drivers/github/driver': ['github'],
       'drivers/quorum/driver': ['quorum'],

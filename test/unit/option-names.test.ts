@@ -8,6 +8,7 @@ import { http } from '../../src/drivers/http/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
+import { mysql } from '../../src/drivers/mysql/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { quorum } from '../../src/drivers/quorum/driver.ts'
@@ -57,6 +58,8 @@ const calls: Record<string, (locks: Locks, option: never) => unknown> = {
   'postgres: shema → schema': (_locks, option) => postgres(url, option),
   'postgresAdvisory: ttl → ttlMs': (_locks, option) => postgresAdvisory(url, option),
   'mongodb: colection → collection': (_locks, option) => mongodb('mongodb://127.0.0.1:1/db', option),
+  'mysql: prefix → table': (_locks, option) => mysql('mysql://127.0.0.1:1/db', option),
+  'mysql: tabel → table': (_locks, option) => mysql('mysql://127.0.0.1:1/db', option),
   'etcd: perfix → prefix': (_locks, option) => etcd('etcd://127.0.0.1:1', option),
   'github: tokn → token': (_locks, option) => github('owner/repo', option),
   'poll: mn → min': (_locks, option: object) => github('owner/repo', { poll: { max: '1s', ...option } as never }),
@@ -111,6 +114,9 @@ describe('an option that is misspelt', () => {
     // What is a prefix in one store has the name of the field in another.
     ['postgres', `${url}?prefix=a`, "takes no ?prefix=. It is 'schema' here."],
     ['postgres-advisory', `postgres-advisory://127.0.0.1:1/db?prefix=a`, "takes no ?prefix=. It is 'schema' here."],
+    ['mysql', 'mysql://127.0.0.1:1/db?tabel=a', "takes no ?tabel=. Did you mean 'table'?"],
+    ['mysql', 'mariadb://127.0.0.1:1/db?poolSize=many', 'poolSize is NaN'],
+    ['mysql', 'mysql://127.0.0.1:1/db?prefix=a', "takes no ?prefix=. It is 'table' here."],
     ['mongodb', 'mongodb://127.0.0.1:1/db?prefix=a', "takes no ?prefix=. It is 'collection' here."],
   ])('is refused in the URL of %s: %s', async (_store, wrong, told) => {
     await expect(connect(wrong)).rejects.toMatchObject({ code: 'INVALID', message: expect.stringContaining(told) })

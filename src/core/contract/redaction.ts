@@ -9,6 +9,7 @@ export const identifyingParameters: ReadonlySet<string> = new Set([
   'port',
   'prefix',
   'schema',
+  'table',
 ])
 
 const hidden = '***'
