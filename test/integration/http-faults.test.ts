@@ -151,11 +151,11 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
     test('is not the only gap: what the store itself may have missed is passed on', async () => {
       const store = memory()
       const onGaps: (() => void)[] = []
-      const listen: LockDriver['listen'] = (onNotification, onGap) => {
+      const listenToStore: LockDriver['listen'] = (onNotification, onGap) => {
         if (onGap !== undefined) onGaps.push(onGap)
         return store.listen?.(onNotification, onGap) ?? { [Symbol.dispose]() {} }
       }
-      const server = await start({ driver: around(store, { listen }) })
+      const server = await start({ driver: around(store, { listen: listenToStore }) })
       const driver = await open(server.url)
       let gaps = 0
       driver.listen?.(
