@@ -49,6 +49,11 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
       const { etcd } = await import('../../drivers/etcd/driver.ts')
       return etcd(url)
     }
+    case 'nats':
+    case 'natss': {
+      const { nats } = await import('../../drivers/nats/driver.ts')
+      return nats(url)
+    }
     case 'github': {
       const { githubUrl } = await import('../../drivers/github/driver.ts')
       return githubUrl(rest)
@@ -68,7 +73,7 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
         'INVALID',
         `There is no store for '${scheme}:'. ` +
           'Use memory:, sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST, postgres://HOST, ' +
-          'postgres-advisory://HOST, mongodb://HOST, etcd://HOST,HOST, github:OWNER/REPO, http(s)://HOST or quorum:URL,URL,URL.',
+          'postgres-advisory://HOST, mongodb://HOST, etcd://HOST,HOST, nats://HOST,HOST, github:OWNER/REPO, http(s)://HOST or quorum:URL,URL,URL.',
       )
   }
 }
