@@ -16,6 +16,7 @@ const long = [
     'mongodb-store',
     'primitives-etcd',
     'primitives-github',
+    'primitives-nats',
     'primitives-quorum',
     'redis-client-versions',
     'runtimes',
