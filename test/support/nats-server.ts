@@ -14,11 +14,12 @@ const startedWithinMs = 60_000
 export interface NatsWish {
   /** Lines of the configuration, beside ours. */
   readonly settings?: string
+  /** Without JetStream. */
+  readonly plain?: boolean
   /** Lines inside `jetstream { … }`, beside ours. */
   readonly jetstream?: string
   /** The user with which the helpers of this class connect, where the settings ask for one. */
   readonly login?: { readonly user: string; readonly pass: string }
-  readonly program?: string
 }
 
 interface Node {
@@ -71,7 +72,7 @@ export class NatsServer extends ServerProcess {
 
   /** Starts again after `kill`, on the same port and with what is on disk. */
   async start(): Promise<void> {
-    const program = this.#wish.program ?? needProgram('nats-server', ['nats-server'], ['/usr/sbin'])
+    const program = process.env['NATS_SERVER'] ?? needProgram('nats-server', ['nats-server'], ['/usr/sbin'])
     const file = path.join(this.#folder, 'nats.conf')
     writeFileSync(file, this.#configuration())
     const started = spawn(program, ['-c', file], { stdio: 'ignore' })
@@ -115,13 +116,13 @@ export class NatsServer extends ServerProcess {
 
   #configuration(): string {
     const { name, port, routePort } = this.#node
-    const { settings = '', jetstream = '' } = this.#wish
+    const { settings = '', jetstream = '', plain = false } = this.#wish
     const routes = this.#nodes.map((node) => `nats://127.0.0.1:${node.routePort}`).join(', ')
     const cluster = `cluster { name: locks, listen: "127.0.0.1:${routePort}", routes: [${routes}] }`
     return [
       `server_name: ${name}`,
       `listen: "127.0.0.1:${port}"`,
-      `jetstream { store_dir: "${this.dataFolder}"\n${jetstream}\n}`,
+      ...(plain ? [] : [`jetstream { store_dir: "${this.dataFolder}"\n${jetstream}\n}`]),
       ...(this.#nodes.length > 1 ? [cluster] : []),
       settings,
     ].join('\n')
@@ -131,6 +132,7 @@ export class NatsServer extends ServerProcess {
   async #isReady(): Promise<boolean> {
     try {
       const { error } = await this.connected(async (connection) => {
+        if (this.#wish.plain === true) return {}
         const message = await connection.request('$JS.API.INFO', '', { timeout: 500 })
         return message.json<ApiAnswer>()
       })

@@ -10,6 +10,7 @@ export interface StreamConfig {
   readonly max_msgs?: number
   readonly max_msgs_per_subject?: number
   readonly discard?: string
+  readonly discard_new_per_subject?: boolean
   readonly retention?: string
   readonly storage?: string
   readonly num_replicas?: number
@@ -86,6 +87,8 @@ export function refuseUnsafe(bucket: string, config: StreamConfig): void {
   if (retention !== 'limits') throw unsafe(bucket, `has the retention "${retention}"`, 'Use a KV bucket')
   if (discard !== 'new' && (max_bytes > 0 || max_msgs > 0))
     throw unsafe(bucket, 'makes room by removing the oldest locks', 'Set its discard policy to "new"')
+  if (config.discard_new_per_subject === true)
+    throw unsafe(bucket, 'takes no second write of a key', 'Set discard_new_per_subject to false')
   if (config.sealed === true) throw unsafe(bucket, 'is sealed', 'Use another bucket')
   if (config.no_ack === true) throw unsafe(bucket, 'does not answer writes', 'Set no_ack to false')
   if (config.persist_mode === 'async')

@@ -30,9 +30,10 @@ export function isNatsRefusal(error: unknown): boolean {
   return explain(error).isRefused === true
 }
 
-/** Whether the connection may no longer carry anything. */
-export function isNatsTimeout(error: unknown): boolean {
-  return explain(error) === timedOut
+/** Whether there may be no stream: a write then finds nobody to answer, as it does without a leader. */
+export function isStreamMissing(error: unknown): boolean {
+  if (error instanceof JetStreamRefusal) return error.code === apiCode.noStream
+  return explain(error) === failover
 }
 
 /** The error a user sees: what happened, and what to do. */
@@ -54,6 +55,8 @@ const failover: NatsExplanation = {
 
 /** Names and codes of clients, and parts of messages, with what they mean. */
 const byText: readonly (readonly [RegExp, NatsExplanation])[] = [
+  // Thrown before anything is sent.
+  [/ClosedConnectionError/, { ...explanations.network, isRefused: true }],
   [
     /Permissions? ?Violation/i,
     { reason: 'auth', advice: 'Give this user the permissions that docs/stores/nats.md lists.', isRefused: true },

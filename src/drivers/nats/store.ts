@@ -15,7 +15,7 @@ import type {
 import type { ObservedDocument } from '../document/observed/observed-document.ts'
 import { bucketWarnings, openBucket, refuseUnsafe, type BucketWish, type StreamConfig } from './bucket.ts'
 import type { NatsConnectionLike } from './client.ts'
-import { apiCode, isNatsRefusal, isNatsTimeout, JetStreamRefusal, natsError } from './errors.ts'
+import { apiCode, isNatsRefusal, isStreamMissing, JetStreamRefusal, natsError } from './errors.ts'
 import { JetStreamApi, type StreamMessage } from './jetstream-api.ts'
 import { keyOfToken, tokenOfKey } from './keys.ts'
 import { bucketPage } from './listing.ts'
@@ -41,7 +41,7 @@ export interface NatsStoreSetup extends BucketWish {
 interface Session {
   readonly connection: NatsConnectionLike
   readonly api: JetStreamApi
-  readonly config: StreamConfig
+  config: StreamConfig
   readonly notifications: Notifications
 }
 
@@ -52,8 +52,8 @@ const callsMax = 256
  * that takes, by a process that stood still, must not be sent.
  */
 const revisionLastsMs = 1000
-/** How long a connection of our own may take to answer a ping after a call that timed out. */
-const pongMs = 1000
+/** After so long without an answer a ping is sent, which may take as long. */
+const silentMs = 1000
 const closeMs = 2000
 /** Idle documents written between two sweeps, where the server does not remove them by itself. */
 const idlePerSweep = 500
@@ -78,6 +78,7 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
   )
   #listener: { readonly channel: string; readonly onNotified: (claim: NotifiedOwner) => void; readonly onGap: () => void } | undefined
   #sweeping: Promise<void> | undefined
+  #mending: Promise<void> | undefined
   #idleWrites = 0
 
   constructor(setup: NatsStoreSetup) {
@@ -97,7 +98,7 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
     const session = this.#lifecycle.shut()
     await this.#lifecycle.settled()
     if (session !== undefined) await this.#end(session)
-    await this.#sweeping
+    await Promise.all([this.#sweeping, this.#mending])
   }
 
   async load(keys: readonly string[], withinMs?: number): Promise<readonly LoadedObserved<NatsRevision>[]> {
@@ -125,7 +126,8 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
         }
       }),
     )
-    if (faults.some(isNatsTimeout)) this.#suspect()
+    const session = this.#lifecycle.current
+    if (session !== undefined && faults.some(isStreamMissing)) this.#makeAgain(session)
     if (faults.length === swaps.length && faults.every(isNatsRefusal)) throw natsError(faults[0])
     return outcomes
   }
@@ -195,20 +197,25 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
   }
 
   async #open(): Promise<Session> {
-    const { source, timeoutMs, bucket } = this.#setup
+    const { source, timeoutMs } = this.#setup
     const connection = typeof source === 'function' ? await source() : source
     try {
       const api = new JetStreamApi(connection, timeoutMs)
-      const config = await openBucket(api, this.#setup)
-      refuseUnsafe(bucket, config)
-      this.warnings = bucketWarnings(this.#setup, config)
-      const notifications = new Notifications(connection, bucket)
+      const config = await this.#bucket(api)
+      const notifications = new Notifications(connection, this.#setup.bucket)
       if (this.#listener !== undefined) notifications.start(this.#listener)
       return { connection, api, config, notifications }
     } catch (error) {
       if (typeof source === 'function') await connection.close().catch(() => {})
       throw natsError(error)
     }
+  }
+
+  async #bucket(api: JetStreamApi): Promise<StreamConfig> {
+    const config = await openBucket(api, this.#setup)
+    refuseUnsafe(this.#setup.bucket, config)
+    this.warnings = bucketWarnings(this.#setup, config)
+    return config
   }
 
   async #end({ connection, notifications }: Session): Promise<void> {
@@ -218,20 +225,38 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
   }
 
   async #during<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
+    const session = await this.#session()
+    const timer = setTimeout(() => this.#refresh(session.connection), silentMs)
     try {
-      return await work(await this.#session())
+      return await work(session)
     } catch (error) {
-      if (isNatsTimeout(error)) this.#suspect()
+      if (isStreamMissing(error)) this.#makeAgain(session)
       throw error
+    } finally {
+      clearTimeout(timer)
     }
   }
 
-  /** A call timed out: a connection of our own to a server that stands still is given up for another server. */
-  #suspect(): void {
-    const connection = this.#lifecycle.current?.connection
-    if (connection === undefined || typeof this.#setup.source !== 'function') return
-    const pong = withTimeout(connection.rtt(), pongMs, () => 'There was no pong')
-    pong.catch(() => connection.reconnect?.().catch(() => {}))
+  /** A call has waited for long: a connection of our own is given up for another if its server does not even answer a ping. */
+  #refresh(connection: NatsConnectionLike): void {
+    if (typeof this.#setup.source !== 'function') return
+    this.#mend(async () => {
+      const pong = withTimeout(connection.rtt(), silentMs, () => 'There was no pong')
+      await pong.catch(() => connection.reconnect?.())
+    })
+  }
+
+  /** The bucket was removed: it is made again, empty. If it only has no leader, it cannot be. */
+  #makeAgain(session: Session): void {
+    this.#mend(async () => void (session.config = await this.#bucket(session.api)))
+  }
+
+  /** Not waited for, one at a time. What fails is tried again after the next call that fails. */
+  #mend(work: () => Promise<unknown>): void {
+    if (this.#mending !== undefined || this.#lifecycle.isShut) return
+    this.#mending = work()
+      .catch(() => {})
+      .then(() => (this.#mending = undefined))
   }
 
   /** Calls for each, a bounded number at a time, until the time is over. */

@@ -1,7 +1,7 @@
 /** Removes idle documents a day after they were written, for servers that do not do it by themselves. */
 import type { JetStreamApi, StreamMessage } from './jetstream-api.ts'
 
-const keptForMs = 25 * 3_600_000
+const dayAndAnHourMs = 25 * 3_600_000
 /** Messages that one sweep looks at. The oldest come first. */
 const messagesMax = 1000
 
@@ -10,6 +10,7 @@ export async function sweepBucket(
   api: JetStreamApi,
   { stream, subjects, isClosed }: { readonly stream: string; readonly subjects: string; readonly isClosed: () => boolean },
   isIdle: (message: StreamMessage) => boolean,
+  keptForMs = dayAndAnHourMs,
 ): Promise<void> {
   try {
     // The time of the newest message: the server's clock, and never ahead of it.
