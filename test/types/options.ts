@@ -1,6 +1,7 @@
 // Compiled by test/unit/types.test.ts and scripts/consumers/types.mjs. Never run.
 import { parseDuration, type AcquireOptions, type ConnectOptions, type Duration } from 'leasehold'
 import type { EtcdOptions } from 'leasehold/etcd'
+import type { NatsOptions } from 'leasehold/nats'
 import type { SqlGuardOptions } from 'leasehold/guards'
 import type { HttpOptions } from 'leasehold/http'
 import type { MongodbOptions } from 'leasehold/mongodb'
@@ -31,13 +32,22 @@ export const connected: ConnectOptions = { runner: undefined, defaults: undefine
 export const ofEnvironment: AcquireOptions = { ttl: parseDuration(process.env['LOCK_TTL'] ?? '5s') }
 
 // The same goes for the options of drivers, servers and guards.
-export const ofDrivers: [RedisOptions, PostgresOptions, SqliteOptions, HttpOptions, MongodbOptions, EtcdOptions] = [
+export const ofDrivers: [
+  RedisOptions,
+  PostgresOptions,
+  SqliteOptions,
+  HttpOptions,
+  MongodbOptions,
+  EtcdOptions,
+  NatsOptions,
+] = [
   { url: 'redis://localhost', prefix: undefined },
   { schema: undefined, poolSize: undefined },
   { file: undefined },
   { url: 'http://localhost', token: process.env['LEASEHOLD_TOKEN'] },
   { ttl: undefined, collection: undefined },
   { prefix: undefined },
+  { bucket: undefined },
 ]
 export const served: ServeOptions = { store: process.env['LEASEHOLD_STORE'], port: undefined, tls: undefined }
 export const guarded: SqlGuardOptions = { column: undefined }

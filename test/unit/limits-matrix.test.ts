@@ -16,6 +16,7 @@ import { github } from '../../src/drivers/github/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
+import { nats } from '../../src/drivers/nats/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { quorum } from '../../src/drivers/quorum/driver.ts'
@@ -425,6 +426,7 @@ describe('an option that a timer counts', () => {
     'mongodb timeout': (value) => mongodb('mongodb://127.0.0.1:1', { timeout: value }),
     'mongodb waitMin': (value) => mongodb('mongodb://127.0.0.1:1', { waitMin: value, waitMax: value }),
     'etcd timeout': (value) => etcd('etcd://127.0.0.1:1', { timeout: value }),
+    'nats timeout': (value) => nats('nats://127.0.0.1:1', { timeout: value }),
     'http answerWithinMs': (value) => http({ url: 'http://127.0.0.1:1', answerWithinMs: value }),
     'github poll': (value) => github('owner/repo', { poll: { min: value, max: value } }),
   }
@@ -443,6 +445,7 @@ describe('an option that a timer counts', () => {
 
   test('and the default ttl of a store is a year at most', () => {
     expect(() => etcd('etcd://127.0.0.1:1', { ttl: '366d' })).toThrow('INVALID: ttl')
+    expect(() => nats('nats://127.0.0.1:1', { ttl: '366d' })).toThrow('INVALID: ttl')
     expect(() => mongodb('mongodb://127.0.0.1:1', { ttl: 2 ** 53 - 1 })).toThrow('INVALID: ttl')
   })
 })

@@ -5,6 +5,7 @@ import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
+import { nats } from '../../src/drivers/nats/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { redis } from '../../src/drivers/redis/driver.ts'
@@ -30,6 +31,7 @@ describe('every option of a driver may be undefined', () => {
     postgres: () => postgres('postgres://127.0.0.1:1/a', { schema: undefined, poolSize: undefined, listen: undefined }),
     'postgres-advisory': () => postgresAdvisory('postgres://127.0.0.1:1/a', { schema: undefined, ttlMs: undefined }),
     mongodb: () => mongodb('mongodb://127.0.0.1:1/a', { collection: undefined, ttl: undefined, timeout: undefined }),
+    nats: () => nats('nats://127.0.0.1:1', { bucket: undefined, ttl: undefined, heartbeat: undefined }),
     etcd: () => etcd('etcd://127.0.0.1:1', { prefix: undefined, ttl: undefined, heartbeat: undefined }),
     http: () => http({ url: 'http://127.0.0.1:1', token: undefined, ca: undefined, answerWithinMs: undefined }),
   }

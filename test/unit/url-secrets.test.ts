@@ -5,13 +5,14 @@ import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
+import { nats } from '../../src/drivers/nats/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { redis } from '../../src/drivers/redis/driver.ts'
 import { connect } from '../../src/index.ts'
 import { serve } from '../../src/server/index.ts'
 
-const schemes = ['redis', 'redis-cluster', 'postgres', 'postgres-advisory', 'mongodb', 'etcd', 'http']
+const schemes = ['redis', 'redis-cluster', 'postgres', 'postgres-advisory', 'mongodb', 'etcd', 'nats', 'http']
 const cased = schemes.flatMap((scheme) => [scheme, scheme.toUpperCase(), scheme[0]?.toUpperCase() + scheme.slice(1)])
 /** Port 1 is nobody's. */
 const places = [
@@ -60,6 +61,7 @@ describe('the secrets of a URL are in no error', { timeout: 60_000 }, () => {
     ['postgres-advisory', postgresAdvisory],
     ['mongodb', mongodb],
     ['etcd', etcd],
+    ['nats', nats],
     ['http', http],
   ]
   test.each(
