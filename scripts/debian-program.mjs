@@ -18,7 +18,9 @@ export function debianProgram({ release, packageName, program, cache }) {
   rmSync(path.join(folder, 'apt'), { recursive: true })
   // Its own loader and its own libraries: those of this system may be older than what it was built with.
   const libraries = librariesOf(root)
-  const binary = ['usr/bin', 'usr/sbin'].map((place) => path.join(root, place, program)).find((file) => existsSync(file))
+  const binary = ['usr/bin', 'usr/sbin']
+    .map((place) => path.join(root, place, program))
+    .find((file) => existsSync(file))
   if (binary === undefined) throw new Error(`${packageName} brought no ${program}.`)
   const command = [loaderIn(libraries), '--library-path', libraries.join(':'), binary]
   writeFileSync(launcher, `#!/bin/sh\nexec ${command.map(quoted).join(' ')} "$@"\n`)

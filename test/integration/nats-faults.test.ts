@@ -3,7 +3,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { Kvm } from '@nats-io/kv'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver, Notification } from '../../src/core/contract/driver.ts'
+import type { Claim, LockDriver, Notification } from '../../src/core/contract/driver.ts'
 import type { ObservedDocument } from '../../src/drivers/document/driver.ts'
 import { dialNats } from '../../src/drivers/nats/client.ts'
 import { nats } from '../../src/drivers/nats/driver.ts'
@@ -13,7 +13,7 @@ import { NatsStore } from '../../src/drivers/nats/store.ts'
 import { sweepBucket } from '../../src/drivers/nats/sweep.ts'
 import { parseNatsUrl } from '../../src/drivers/nats/url.ts'
 import { createLocks, connect as connectLocks, type Locks } from '../../src/index.ts'
-import { claim, claimOf, fenceOf, release, renew, untilAnswered } from '../support/claims.ts'
+import { claim, claiming, claimOf, fenceOf, release, renew, untilAnswered } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { freshBucket } from '../support/nats-harness.ts'
 import { NatsServer } from '../support/nats-server.ts'
@@ -61,16 +61,17 @@ describe('notifications', () => {
     const holder = await open(bucket)
     const held = claimOf(key)
     await claim(holder, held)
-    const waiters = await Promise.all(Array.from({ length: 8 }, () => open(bucket)))
-    const waiting = waiters.map(() => claimOf(key))
-    for (const [index, waiter] of waiters.entries()) await claim(waiter, waiting[index] as ReturnType<typeof claimOf>)
+    const waiters = await Promise.all(
+      Array.from({ length: 8 }, async () => ({ driver: await open(bucket), wanted: claimOf(key) })),
+    )
+    for (const { driver, wanted } of waiters) await claim(driver, wanted)
     const notified: number[] = []
-    for (const [index, waiter] of waiters.entries())
-      waiter.listen?.((_key, _id, notification) => notification === 'poll' && notified.push(index))
+    for (const [index, { driver }] of waiters.entries())
+      driver.listen?.((_key, _id, notification) => notification === 'poll' && notified.push(index))
     await release(holder, held)
     await eventually(() => notified.length > 0, 'a notification')
     await connection.flush()
-    expect(received).toEqual([JSON.stringify({ key, id: waiting[0]?.id })])
+    expect(received).toEqual([JSON.stringify({ key, id: waiters[0]?.wanted.id })])
     expect(notified).toEqual([0])
   })
 
@@ -182,17 +183,28 @@ describe('a server', () => {
     const own = await NatsServer.start()
     onTestFinished(() => own.stop())
     const bucket = freshBucket()
-    const [locks, others] = [
-      await openNatsLocks(own.url, bucket, 20_000),
-      await openNatsLocks(own.url, bucket, 20_000),
-    ]
+    const [locks, others] = [await openNatsLocks(own.url, bucket, 20_000), await openNatsLocks(own.url, bucket, 20_000)]
     const lease = await locks.acquire('report')
     await own.kill()
     await expect(others.tryAcquire('report')).rejects.toMatchObject({ code: 'UNAVAILABLE' })
     await own.start()
-    const seen = await eventually(() => others.tryAcquire('report').then((found) => ({ found }), () => undefined), 'an answer')
+    const seen = await eventually(
+      () =>
+        others.tryAcquire('report').then(
+          (found) => ({ found }),
+          () => undefined,
+        ),
+      'an answer',
+    )
     expect(seen.found).toBeNull()
-    await eventually(() => lease.renew().then(() => true, () => false), 'a renewal')
+    await eventually(
+      () =>
+        lease.renew().then(
+          () => true,
+          () => false,
+        ),
+      'a renewal',
+    )
     await lease.release()
     expect((await others.acquire('report')).fence).toBeGreaterThan(lease.fence)
   })
@@ -288,19 +300,17 @@ describe('a bucket', () => {
     onTestFinished(() => own.stop())
     const driver = await openNats(own.url, freshBucket())
     const { runner } = claimOf(key)
-    const crowd = Array.from({ length: 20 }, () => claimOf(key, { runner: { ...runner, metadata: { note: 'x'.repeat(900) } } }))
+    const large = (): Claim => claimOf(key, { runner: { ...runner, metadata: { note: 'x'.repeat(900) } } })
+    const [first, last] = [large(), large()]
     const statuses = []
-    for (const wanted of crowd)
+    for (const wanted of [first, ...Array.from({ length: 18 }, large), last])
       statuses.push(await claim(driver, wanted).catch((error: unknown) => ({ state: 'refused', error })))
     expect(statuses[0]).toMatchObject({ state: 'held' })
     expect(statuses.at(-1)).toMatchObject({ error: { code: 'UNAVAILABLE', reason: 'full' } })
-    const both = await driver.send([
-      { op: 'claim', claim: crowd.at(-1) as ReturnType<typeof claimOf> },
-      { op: 'claim', claim: claimOf('default/named:bystander') },
-    ])
+    const both = await driver.send([claiming(last), claiming(claimOf('default/named:bystander'))])
     expect(both).toMatchObject([{ state: 'unknown', error: { reason: 'full' } }, { state: 'held' }])
     // Room comes back as its claims end.
-    expect(await release(driver, crowd[0] as ReturnType<typeof claimOf>)).toMatchObject({ state: 'absent' })
+    expect(await release(driver, first)).toMatchObject({ state: 'absent' })
   })
 
   test('that was removed is made again: holders notice at their next renewal, and fences keep growing', async () => {
@@ -333,7 +343,12 @@ describe('a bucket', () => {
     const [now] = await store.load([key])
     expect(now?.revision.seq).toBe(stale?.revision.seq)
     await pause(1100)
-    const late = { key, document: { ...document, nonce: 'late' }, revision: stale?.revision ?? store.absentRevision, idle: false }
+    const late = {
+      key,
+      document: { ...document, nonce: 'late' },
+      revision: stale?.revision ?? store.absentRevision,
+      idle: false,
+    }
     expect(await store.swap([late])).toEqual(['conflict'])
     expect((await store.load([key]))[0]?.document?.nonce).toBe('another')
   })
@@ -345,7 +360,11 @@ describe('a bucket', () => {
     const fence = fenceOf(await claim(driver, held))
     const kv = await new Kvm(await connected()).open(bucket)
     const entry = await kv.get(tokenOfKey(key))
-    expect(entry?.json<ObservedDocument>()).toMatchObject({ version: 1, lastFence: fence, claims: [{ claim: { id: held.id } }] })
+    expect(entry?.json<ObservedDocument>()).toMatchObject({
+      version: 1,
+      lastFence: fence,
+      claims: [{ claim: { id: held.id } }],
+    })
     await kv.delete(tokenOfKey(key))
     expect(await renew(driver, held)).toMatchObject({ state: 'absent' })
     const after = claimOf(key)
@@ -387,7 +406,7 @@ describe('a bucket', () => {
     expect((await server.api(`STREAM.INFO.KV_${bucket}`)).state?.messages).toBe(1)
     expect(await renew(driver, held)).toMatchObject({ state: 'held' })
     // What is gone is as if it had never been.
-    expect(await claim(driver, idle[0] as ReturnType<typeof claimOf>)).toMatchObject({ state: 'held' })
+    expect(await claim(driver, claimOf('default/named:idle-0'))).toMatchObject({ state: 'held' })
   })
 })
 

@@ -32,7 +32,6 @@ export const drivers: readonly LockDriver[] = [
 
 export const overNats = (connection: NatsConnection): LockDriver => nats(connection, { bucket: 'locks' })
 
-
 export const guards = [redisGuard(new Redis()), redisGuard(createClient())] as const
 
 export async function written(fence: number): Promise<void> {

@@ -1,4 +1,4 @@
-import fc from 'fast-check'
+import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { bucketWarnings, refuseUnsafe, type StreamConfig } from '../../src/drivers/nats/bucket.ts'
 import { nats } from '../../src/drivers/nats/driver.ts'

@@ -1,6 +1,6 @@
 /** The stream of a KV bucket: made if it is not there, and refused if it would lose locks. */
 import { LeaseholdError } from '../../core/errors.ts'
-import { apiCode, JetStreamRefusal } from './errors.ts'
+import { apiCode, isNatsRefusal, JetStreamRefusal } from './errors.ts'
 import type { JetStreamApi } from './jetstream-api.ts'
 
 /** What of a stream matters to locks. */
@@ -35,12 +35,26 @@ export interface BucketWish {
   readonly syncAlways: boolean
 }
 
+/** Calls that a cluster in turmoil leaves unanswered are sent again, so often within the timeout. */
+const attempts = 4
+
 /** The stream's configuration. Makes the stream if it is not there; several may at once. */
-export async function openBucket(api: JetStreamApi, wish: BucketWish): Promise<StreamConfig> {
-  const { bucket, replicas } = wish
+export async function openBucket(api: JetStreamApi, wish: BucketWish, timeoutMs: number): Promise<StreamConfig> {
+  const callMs = Math.ceil(timeoutMs / attempts)
+  const endsAt = performance.now() + timeoutMs
+  for (;;) {
+    try {
+      return await openOrMake(api, wish, callMs)
+    } catch (error) {
+      if (isNatsRefusal(error) || endsAt - performance.now() < callMs) throw error
+    }
+  }
+}
+
+async function openOrMake(api: JetStreamApi, { bucket, replicas }: BucketWish, callMs: number): Promise<StreamConfig> {
   const stream = `KV_${bucket}`
   const info = async (): Promise<StreamConfig> => {
-    const { config } = (await api.call(`STREAM.INFO.${stream}`, {})) as StreamInfo
+    const { config } = (await api.call(`STREAM.INFO.${stream}`, {}, callMs)) as StreamInfo
     return config ?? {}
   }
   try {
@@ -67,7 +81,7 @@ export async function openBucket(api: JetStreamApi, wish: BucketWish): Promise<S
     ...(api.isAtLeast(2, 11) && { allow_msg_ttl: true }),
   }
   try {
-    const created = (await api.call(`STREAM.CREATE.${stream}`, config)) as StreamInfo
+    const created = (await api.call(`STREAM.CREATE.${stream}`, config, callMs)) as StreamInfo
     return created.config ?? {}
   } catch (error) {
     // Another process was quicker.

@@ -94,7 +94,8 @@ export function nats(source: string | NatsConnectionLike, options: NatsOptions =
   const address = typeof source === 'string' ? parseNatsUrl(source) : undefined
   const named = withDefaults<NatsOptions>(address?.bucket === undefined ? {} : { bucket: address.bucket }, options)
   const { bucket = bucketDefault, replicas = 1, syncAlways = false, tls } = named
-  if (!/^[\w-]{1,64}$/.test(bucket)) throw invalid(`The bucket ${JSON.stringify(bucket)} must be 1 to 64 letters, digits, - or _.`)
+  if (!/^[\w-]{1,64}$/.test(bucket))
+    throw invalid(`The bucket ${JSON.stringify(bucket)} must be 1 to 64 letters, digits, - or _.`)
   if (![1, 2, 3, 4, 5].includes(replicas)) throw invalid('replicas must be a whole number from 1 to 5.')
   const timeoutMs = timerMs(named.timeout ?? timeoutDefaultMs, 'timeout')
   const store = new NatsStore({

@@ -76,7 +76,11 @@ const byText: readonly (readonly [RegExp, NatsExplanation])[] = [
   ],
   [
     /JetStream not enabled/i,
-    { reason: 'configuration', advice: 'Start nats-server with -js, and enable JetStream for the account.', isRefused: true },
+    {
+      reason: 'configuration',
+      advice: 'Start nats-server with -js, and enable JetStream for the account.',
+      isRefused: true,
+    },
   ],
   [/no ?responders|\b503\b|no quorum|not available|temporarily unavailable/i, failover],
   [/Timeout/i, timedOut],

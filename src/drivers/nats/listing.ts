@@ -30,7 +30,7 @@ export async function bucketPage(
   const all = await store.keys()
   const found: ListedDocument[] = []
   let { after = '' } = query
-  for (let lookedAt = 0; lookedAt < lookedAtMax; ) {
+  for (let lookedAt = 0; lookedAt < lookedAtMax;) {
     // One more than fits: it tells whether there is a next page.
     const keys = firstKeys(all, { ...query, after, limit }, () => true)
     const page = keys.slice(0, limit)

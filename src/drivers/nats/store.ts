@@ -76,7 +76,9 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
     () => this.#open(),
     (session) => this.#end(session),
   )
-  #listener: { readonly channel: string; readonly onNotified: (claim: NotifiedOwner) => void; readonly onGap: () => void } | undefined
+  #listener:
+    | { readonly channel: string; readonly onNotified: (claim: NotifiedOwner) => void; readonly onGap: () => void }
+    | undefined
   #sweeping: Promise<void> | undefined
   #mending: Promise<void> | undefined
   #idleWrites = 0
@@ -212,7 +214,7 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
   }
 
   async #bucket(api: JetStreamApi): Promise<StreamConfig> {
-    const config = await openBucket(api, this.#setup)
+    const config = await openBucket(api, this.#setup, this.#setup.timeoutMs)
     refuseUnsafe(this.#setup.bucket, config)
     this.warnings = bucketWarnings(this.#setup, config)
     return config

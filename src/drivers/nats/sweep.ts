@@ -8,7 +8,11 @@ const messagesMax = 1000
 /** Never rejects: what stays is found by the next sweep. */
 export async function sweepBucket(
   api: JetStreamApi,
-  { stream, subjects, isClosed }: { readonly stream: string; readonly subjects: string; readonly isClosed: () => boolean },
+  {
+    stream,
+    subjects,
+    isClosed,
+  }: { readonly stream: string; readonly subjects: string; readonly isClosed: () => boolean },
   isIdle: (message: StreamMessage) => boolean,
   keptForMs = dayAndAnHourMs,
 ): Promise<void> {
