@@ -34,7 +34,7 @@ export async function bucketPage(
     // One more than fits: it tells whether there is a next page.
     const keys = firstKeys(all, { ...query, after, limit }, () => true)
     const page = keys.slice(0, limit)
-    found.push(...(await used(page)))
+    for (const listed of await used(page)) found.push(listed)
     after = page.at(-1) ?? after
     lookedAt += page.length
     if (keys.length === page.length) return found.length > limit ? cut(found, limit) : { documents: found }

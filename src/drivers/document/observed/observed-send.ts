@@ -132,14 +132,14 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
       withoutEnds(document, revision, { nonce: environment.id(), now, wall, isExact, channelOf: this.#channelOf }),
     )
     for (const [index, { key }] of swaps.entries()) this.#expect(key, written[index] as Written)
-    const writing = observations.begin()
     const results = await store.swap(
       swaps.map(({ key, revision, idle }, index) => {
         return { key, document: (written[index] as Written).document, revision: revision.revision, idle }
       }),
       withinMs,
     )
-    // Counted from the answer: the write was carried out before.
+    // Counted from the answer: the write was carried out before. A reading that began before that may have missed it.
+    const writing = observations.begin()
     const at = Math.floor(environment.now())
     return results.map((result, index) => {
       const swap = swaps[index] as Swap<ObservedRevision<Revision>>
