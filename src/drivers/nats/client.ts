@@ -44,10 +44,7 @@ export async function dialNats(
   tls: NatsTls | undefined,
   timeoutMs: number,
 ): Promise<NatsConnectionLike> {
-  const { module } = await loadFirst('The NATS driver', [
-    { name: '@nats-io/transport-node', fits: ['3'] },
-    { name: 'nats', fits: ['2.29'] },
-  ])
+  const { module } = await loadFirst('The NATS driver', [{ name: '@nats-io/transport-node', fits: ['3'] }])
   const { connect } = module as { connect: (options: object) => Promise<NatsConnectionLike> }
   const isTls = isSecure || tls !== undefined
   try {
