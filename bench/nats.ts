@@ -26,7 +26,9 @@ const connected = async (): Promise<NatsConnection> => {
   return connection
 }
 const clients = await Promise.all(
-  Array.from({ length: contenders }, async () => createLocks({ driver: nats(await connected(), { syncAlways: true }) })),
+  Array.from({ length: contenders }, async () =>
+    createLocks({ driver: nats(await connected(), { syncAlways: true }) }),
+  ),
 )
 const [locks] = clients as [Locks, ...Locks[]]
 const buckets = await Promise.all(

@@ -189,18 +189,18 @@ describe('a driver of a store without a clock', () => {
     ]
     await Promise.all([holder.open(), waiter.open()])
     const told: string[] = []
-    waiter.listen?.((_key, id, notification) => told.push(`${id}: ${String(notification)}`))
+    waiter.listen?.((_key, id, notification) => told.push(`${id}: ${JSON.stringify(notification)}`))
     await claim(holder, 'a')
     await claim(waiter, 'b')
     await release(holder, 'a')
-    expect(told).toEqual(['b: poll'])
+    expect(told).toEqual(['b: "poll"'])
     expect(await renew(waiter, 'b')).toMatchObject({ state: 'held' })
     // An answer that is overtaken by its notification.
     const [, tell] = [...listeners.values()]
     tell?.({ key, id: 'c' })
     await claim(waiter, 'c')
     await time.advance(1)
-    expect(told.filter((text) => text === 'c: poll')).toHaveLength(2)
+    expect(told.filter((text) => text === 'c: "poll"')).toHaveLength(2)
   })
 
   function guesser() {
