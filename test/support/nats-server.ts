@@ -16,8 +16,6 @@ export interface NatsWish {
   readonly settings?: string
   /** Without JetStream. */
   readonly plain?: boolean
-  /** Lines inside `jetstream { … }`, beside ours. */
-  readonly jetstream?: string
   /** The user with which the helpers of this class connect, where the settings ask for one. */
   readonly login?: { readonly user: string; readonly pass: string }
 }
@@ -116,13 +114,14 @@ export class NatsServer extends ServerProcess {
 
   #configuration(): string {
     const { name, port, routePort } = this.#node
-    const { settings = '', jetstream = '', plain = false } = this.#wish
+    const { settings = '', plain = false } = this.#wish
     const routes = this.#nodes.map((node) => `nats://127.0.0.1:${node.routePort}`).join(', ')
-    const cluster = `cluster { name: locks, listen: "127.0.0.1:${routePort}", routes: [${routes}] }`
+    // A client reaches no server that its URL does not name.
+    const cluster = `cluster { name: locks, listen: "127.0.0.1:${routePort}", no_advertise: true, routes: [${routes}] }`
     return [
       `server_name: ${name}`,
       `listen: "127.0.0.1:${port}"`,
-      ...(plain ? [] : [`jetstream { store_dir: "${this.dataFolder}"\n${jetstream}\n}`]),
+      ...(plain ? [] : [`jetstream { store_dir: "${this.dataFolder}" }`]),
       ...(this.#nodes.length > 1 ? [cluster] : []),
       settings,
     ].join('\n')

@@ -7,10 +7,7 @@ const bucket = 'leasehold'
 
 /** Three servers that keep one bucket: each client has a proxy to each. */
 export async function natsChaos(): Promise<ChaosStore> {
-  const servers = await NatsServer.startCluster(3, {
-    settings: 'no_advertise: true',
-    jetstream: 'sync_interval: always',
-  })
+  const servers = await NatsServer.startCluster(3)
   await makeBucket(servers)
   const lines = await Promise.all(
     Array.from({ length: processesMax }, () => Promise.all(servers.map((server) => TcpProxy.start(server)))),

@@ -127,6 +127,6 @@ export function bucketWarnings({ bucket, syncAlways }: BucketWish, config: Strea
       ? 'its one server loses power or its system crashes'
       : `most of its ${num_replicas} servers lose power at once`
   const problem = `${subject} may lose locks that were granted up to two minutes before ${loss}`
-  const advice = 'Start nats-server with "sync_interval: always", and say so with the option syncAlways'
+  const advice = 'Start nats-server, 2.10 or newer, with "sync_interval: always", and say so with the option syncAlways'
   return [`${problem}: NATS answers before a write is on disk. ${advice}.`]
 }
