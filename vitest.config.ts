@@ -14,6 +14,7 @@ const long = [
     'mongodb-lifetimes',
     'mongodb-set',
     'mongodb-store',
+    'nats-cluster',
     'primitives-etcd',
     'primitives-github',
     'primitives-nats',

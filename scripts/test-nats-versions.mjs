@@ -7,10 +7,8 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { debianProgram } from './debian-program.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const cache = path.join(root, 'node_modules/.cache/leasehold-nats')
 
 process.chdir(root)
 execFileSync(process.execPath, ['scripts/embed.mjs'], { stdio: 'inherit' })
@@ -25,13 +23,16 @@ process.exit(results.every((line) => line.startsWith('ok')) ? 0 : 1)
 function programs() {
   const own = process.env.NATS_SERVERS?.split(path.delimiter).filter((each) => each !== '') ?? []
   if (own.length > 0) return own
-  return [debianProgram({ release: 'sid', packageName: 'nats-server', program: 'nats-server', cache })]
+  return [execFileSync(process.execPath, ['scripts/nats-program.mjs'], { encoding: 'utf8' }).trim()]
 }
 
 /** Every test file of the NATS driver, each server of them of this program. */
 function passes(program) {
   const env = { ...process.env, NATS_SERVER: program }
   const vitest = path.join(root, 'node_modules/.bin/vitest')
-  const { status } = spawnSync(vitest, ['run', '--project', 'integration', 'nats'], { stdio: 'inherit', env })
+  const { status } = spawnSync(vitest, ['run', '--project', 'integration', '--project', 'long', 'nats'], {
+    stdio: 'inherit',
+    env,
+  })
   return status === 0
 }

@@ -1,17 +1,18 @@
 /** Three servers that keep one bucket, of which one dies, stands still, or is left alone. */
 import { setTimeout as pause } from 'node:timers/promises'
+import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
 import type { Claim, ClaimStatus } from '../../src/core/contract/driver.ts'
 import { nats } from '../../src/drivers/nats/driver.ts'
+import { JetStreamApi } from '../../src/drivers/nats/jetstream-api.ts'
 import type { Locks } from '../../src/index.ts'
 import { checkHistory, type HistoryEvent } from '../../src/testing/index.ts'
 import { claim, claimOf, release, renew, untilAnswered } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
-import { isLong, rounds } from '../support/extent.ts'
-import { NatsServer, natsUrlOf } from '../support/nats-server.ts'
+import { NatsServer, natsUrlOf, replicatingNats } from '../support/nats-server.ts'
 import { natsLeaderOf, openNats, openNatsLocks } from '../support/nats-store.ts'
 
-const servers = await NatsServer.startCluster(3)
+const servers = await NatsServer.startCluster(3, { program: replicatingNats() })
 afterAll(async () => void (await Promise.all(servers.map((server) => server.stop()))))
 
 const url = natsUrlOf(servers)
@@ -26,6 +27,22 @@ test('a bucket is made once, though many open it at the same time', async () => 
   const fences = await Promise.all(drivers.map((driver, index) => claim(driver, claimOf(`key-${index}`))))
   expect(fences.map(({ state }) => state)).toEqual(drivers.map(() => 'held'))
   expect((await servers[0]?.api('STREAM.INFO.KV_together'))?.config).toMatchObject({ num_replicas: 3 })
+})
+
+test('of writes that race for one sequence number one wins', async () => {
+  await servers[0]?.api('STREAM.CREATE.KV_race', { name: 'KV_race', subjects: ['$KV.race.>'], num_replicas: 3 })
+  const connections = await Promise.all(servers.flatMap((server) => [server, server].map((each) => connectedTo(each))))
+  const apis = connections.map((connection) => new JetStreamApi(connection, 5000))
+  const winners: number[] = []
+  for (let [round, seq] = [0, 0]; round < 200; round += 1) {
+    const headers = { 'Nats-Expected-Last-Subject-Sequence': String(seq) }
+    const write = (api: JetStreamApi): Promise<number> => api.store('$KV.race.key', 'x', headers).catch(() => 0)
+    const won = await Promise.all(apis.map(write))
+    winners.push(won.filter((number) => number > 0).length)
+    seq = won.reduce((last, number) => Math.max(last, number), seq)
+  }
+  // Debian's 2.9.10 lets up to six of six win: such servers are refused.
+  expect(winners.filter((count) => count !== 1)).toEqual([])
 })
 
 /** Takes and leaves one lock, again and again, and writes down what it was told. */
@@ -48,6 +65,12 @@ async function compete(locks: Locks, client: string, events: HistoryEvent[], isO
   }
 }
 
+async function connectedTo({ port }: NatsServer): Promise<NatsConnection> {
+  const connection = await connect({ servers: `127.0.0.1:${port}`, ignoreClusterUpdates: true })
+  onTestFinished(() => connection.close())
+  return connection
+}
+
 const holds = (events: readonly HistoryEvent[]): number => events.filter(({ type }) => type === 'granted').length
 
 const mishaps = [
@@ -59,7 +82,7 @@ const mishaps = [
   },
 ]
 
-test.each(isLong ? mishaps : mishaps.slice(0, 1))(
+test.each(mishaps)(
   'one holder at a time, and holders keep what they have, while leaders are $what',
   async ({ what, begin, end }) => {
     const clients = await Promise.all(Array.from({ length: 3 }, () => openLocks(what, 60_000)))
@@ -67,7 +90,7 @@ test.each(isLong ? mishaps : mishaps.slice(0, 1))(
     const events: HistoryEvent[] = []
     let over = false
     const working = clients.map((locks, number) => compete(locks, `client-${number}`, events, () => over))
-    for (let turn = 0; turn < rounds(1, 3); turn += 1) {
+    for (let turn = 0; turn < 2; turn += 1) {
       const leader = await natsLeaderOf(servers, what)
       await begin(leader)
       const before = holds(events)

@@ -1,5 +1,5 @@
 /** Private NATS servers with JetStream for tests: real ones, alone or three together, on free ports, with folders of their own. */
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
@@ -14,6 +14,7 @@ const startedWithinMs = 60_000
 export interface NatsWish {
   /** Lines of the configuration, beside ours. */
   readonly settings?: string
+  readonly program?: string
   /** Without JetStream. */
   readonly plain?: boolean
   /** The user with which the helpers of this class connect, where the settings ask for one. */
@@ -70,7 +71,7 @@ export class NatsServer extends ServerProcess {
 
   /** Starts again after `kill`, on the same port and with what is on disk. */
   async start(): Promise<void> {
-    const program = process.env['NATS_SERVER'] ?? needProgram('nats-server', ['nats-server'], ['/usr/sbin'])
+    const program = this.#wish.program ?? natsProgram()
     const file = path.join(this.#folder, 'nats.conf')
     writeFileSync(file, this.#configuration())
     const started = spawn(program, ['-c', file], { stdio: 'ignore' })
@@ -140,6 +141,18 @@ export class NatsServer extends ServerProcess {
       return false
     }
   }
+}
+
+function natsProgram(): string {
+  return process.env['NATS_SERVER'] ?? needProgram('nats-server', ['nats-server'], ['/usr/sbin'])
+}
+
+/** A nats-server whose replicated streams can be relied on, from 2.11 on: the system's, or one that is fetched once. */
+export function replicatingNats(): string {
+  const program = natsProgram()
+  const [, minor = 0] = execFileSync(program, ['--version'], { encoding: 'utf8' }).split('.').map(Number)
+  if (minor >= 11) return program
+  return execFileSync(process.execPath, ['scripts/nats-program.mjs'], { encoding: 'utf8' }).trim()
 }
 
 /** An answer of JetStream: whatever the call is about. */

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { bucketWarnings, refuseUnsafe, type StreamConfig } from '../../src/drivers/nats/bucket.ts'
+import { bucketWarnings, refuseReplicas, refuseUnsafe, type StreamConfig } from '../../src/drivers/nats/bucket.ts'
 import { nats } from '../../src/drivers/nats/driver.ts'
 import { isNatsRefusal, JetStreamRefusal, natsError } from '../../src/drivers/nats/errors.ts'
 import { keyOfToken, tokenOfKey } from '../../src/drivers/nats/keys.ts'
@@ -94,6 +94,16 @@ describe('a bucket', () => {
   ])('that %s is refused', (problem, changes) => {
     expect(() => refuseUnsafe('b', good)).not.toThrow()
     expect(() => refuseUnsafe('b', { ...good, ...changes })).toThrow(problem)
+  })
+
+  test('on several servers is refused before 2.11, where two writes that race may both win', () => {
+    const at = (version: readonly [number, number]) => ({
+      isAtLeast: (major: number, minor: number) => version[0] > major || (version[0] === major && version[1] >= minor),
+    })
+    expect(() => refuseReplicas(at([2, 10]), 'b', 3)).toThrow('INVALID: Locks are not safe in the NATS bucket "b"')
+    expect(() => refuseReplicas(at([2, 10]), 'b', 1)).not.toThrow()
+    expect(() => refuseReplicas(at([2, 11]), 'b', 3)).not.toThrow()
+    expect(() => refuseReplicas(at([3, 0]), 'b', 3)).not.toThrow()
   })
 
   test('that may lose what it answered is warned of, until the operator says that it is written to disk', () => {

@@ -1,4 +1,4 @@
-import { NatsServer, natsUrlOf } from '../../../test/support/nats-server.ts'
+import { NatsServer, natsUrlOf, replicatingNats } from '../../../test/support/nats-server.ts'
 import { TcpProxy } from '../../../test/support/tcp-proxy.ts'
 import { chosen } from '../chosen.ts'
 import { processesMax, type ChaosStore, type Heal } from '../store.ts'
@@ -7,7 +7,7 @@ const bucket = 'leasehold'
 
 /** Three servers that keep one bucket: each client has a proxy to each. */
 export async function natsChaos(): Promise<ChaosStore> {
-  const servers = await NatsServer.startCluster(3)
+  const servers = await NatsServer.startCluster(3, { program: replicatingNats() })
   await makeBucket(servers)
   const lines = await Promise.all(
     Array.from({ length: processesMax }, () => Promise.all(servers.map((server) => TcpProxy.start(server)))),

@@ -40,6 +40,7 @@ const attempts = 4
 
 /** The stream's configuration. Makes the stream if it is not there; several may at once. */
 export async function openBucket(api: JetStreamApi, wish: BucketWish, timeoutMs: number): Promise<StreamConfig> {
+  refuseReplicas(api, wish.bucket, wish.replicas)
   const callMs = Math.ceil(timeoutMs / attempts)
   const endsAt = performance.now() + timeoutMs
   for (;;) {
@@ -88,6 +89,16 @@ async function openOrMake(api: JetStreamApi, { bucket, replicas }: BucketWish, c
     if (!(error instanceof JetStreamRefusal) || error.code !== apiCode.streamExists) throw error
     return info()
   }
+}
+
+/** Before this version, of several writes to a replicated stream that name the same sequence number more than one may win. */
+const safeReplication = [2, 11] as const
+
+/** Refuses replicas where they are not safe, before a bucket is made or used. */
+export function refuseReplicas(api: Pick<JetStreamApi, 'isAtLeast'>, bucket: string, replicas: number): void {
+  if (replicas === 1 || api.isAtLeast(...safeReplication)) return
+  const problem = `has ${replicas} replicas: before nats-server 2.11 two writes that race may both win there`
+  throw unsafe(bucket, problem, 'Update all servers, or use a bucket with one replica')
 }
 
 /** Refuses a bucket that may lose a lock while its servers are well. */

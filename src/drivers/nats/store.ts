@@ -13,7 +13,14 @@ import type {
   SwapObserved,
 } from '../document/observed/clockless-store.ts'
 import type { ObservedDocument } from '../document/observed/observed-document.ts'
-import { bucketWarnings, openBucket, refuseUnsafe, type BucketWish, type StreamConfig } from './bucket.ts'
+import {
+  bucketWarnings,
+  openBucket,
+  refuseReplicas,
+  refuseUnsafe,
+  type BucketWish,
+  type StreamConfig,
+} from './bucket.ts'
 import type { NatsConnectionLike } from './client.ts'
 import { apiCode, isNatsRefusal, isStreamMissing, JetStreamRefusal, natsError } from './errors.ts'
 import { JetStreamApi, type StreamMessage } from './jetstream-api.ts'
@@ -215,6 +222,7 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
 
   async #bucket(api: JetStreamApi): Promise<StreamConfig> {
     const config = await openBucket(api, this.#setup, this.#setup.timeoutMs)
+    refuseReplicas(api, this.#setup.bucket, config.num_replicas ?? 1)
     refuseUnsafe(this.#setup.bucket, config)
     this.warnings = bucketWarnings(this.#setup, config)
     return config
