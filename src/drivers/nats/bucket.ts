@@ -91,12 +91,9 @@ async function openOrMake(api: JetStreamApi, { bucket, replicas }: BucketWish, c
   }
 }
 
-/** Before this version, of several writes to a replicated stream that name the same sequence number more than one may win. */
-const safeReplication = [2, 11] as const
-
-/** Refuses replicas where they are not safe, before a bucket is made or used. */
+/** Refuses replicas before 2.11, where of several writes that name the same sequence number more than one may win. */
 export function refuseReplicas(api: Pick<JetStreamApi, 'isAtLeast'>, bucket: string, replicas: number): void {
-  if (replicas === 1 || api.isAtLeast(...safeReplication)) return
+  if (replicas === 1 || api.isAtLeast(2, 11)) return
   const problem = `has ${replicas} replicas: before nats-server 2.11 two writes that race may both win there`
   throw unsafe(bucket, problem, 'Update all servers, or use a bucket with one replica')
 }
