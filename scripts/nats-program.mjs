@@ -5,5 +5,11 @@ import { debianProgram } from './debian-program.mjs'
 
 const cache = fileURLToPath(new URL('../node_modules/.cache/leasehold-nats', import.meta.url))
 console.log(
-  debianProgram({ release: 'sid', packageName: 'nats-server', program: 'nats-server', cache: path.resolve(cache) }),
+  debianProgram({
+    release: 'sid',
+    packageName: 'nats-server',
+    program: 'nats-server',
+    place: 'usr/sbin',
+    cache: path.resolve(cache),
+  }),
 )

@@ -27,7 +27,9 @@ export const plan: readonly PlannedBench[] = [
   planned('postgres-contention'),
   planned('etcd'),
   planned('nats'),
+  planned('mysql'),
   planned('mongodb', [], 8),
+  planned('s3'),
   planned('server'),
 ]
 

@@ -10,5 +10,7 @@ export const chaosStores: Readonly<Record<string, (seed: number) => Promise<Chao
   nats: async () => (await import('./stores/nats.ts')).natsChaos(),
   quorum: async () => (await import('./stores/quorum.ts')).quorumChaos(),
   http: async () => (await import('./stores/http.ts')).httpChaos(),
+  mysql: async () => (await import('./stores/mysql.ts')).mysqlChaos(),
+  s3: async () => (await import('./stores/s3.ts')).s3Chaos(),
   mongodb: async () => (await import('./stores/mongodb.ts')).mongodbChaos(),
 }

@@ -5,8 +5,10 @@ import type { NatsOptions } from 'leasehold/nats'
 import type { SqlGuardOptions } from 'leasehold/guards'
 import type { HttpOptions } from 'leasehold/http'
 import type { MongodbOptions } from 'leasehold/mongodb'
+import type { MysqlOptions } from 'leasehold/mysql'
 import type { PostgresOptions } from 'leasehold/postgres'
 import type { RedisOptions } from 'leasehold/redis'
+import type { S3Options } from 'leasehold/s3'
 import type { ServeOptions } from 'leasehold/server'
 import type { SqliteOptions } from 'leasehold/sqlite'
 
@@ -38,7 +40,9 @@ export const ofDrivers: [
   SqliteOptions,
   HttpOptions,
   MongodbOptions,
+  MysqlOptions,
   EtcdOptions,
+  S3Options,
   NatsOptions,
 ] = [
   { url: 'redis://localhost', prefix: undefined },
@@ -46,7 +50,9 @@ export const ofDrivers: [
   { file: undefined },
   { url: 'http://localhost', token: process.env['LEASEHOLD_TOKEN'] },
   { ttl: undefined, collection: undefined },
+  { ttl: undefined, table: undefined },
   { prefix: undefined },
+  { bucket: 'locks', credentials: undefined, client: undefined },
   { bucket: undefined },
 ]
 export const served: ServeOptions = { store: process.env['LEASEHOLD_STORE'], port: undefined, tls: undefined }

@@ -44,6 +44,11 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
       const { mongodb } = await import('../../drivers/mongodb/driver.ts')
       return mongodb(url)
     }
+    case 'mysql':
+    case 'mariadb': {
+      const { mysql } = await import('../../drivers/mysql/driver.ts')
+      return mysql(url)
+    }
     case 'etcd':
     case 'etcds': {
       const { etcd } = await import('../../drivers/etcd/driver.ts')
@@ -53,6 +58,10 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
     case 'natss': {
       const { nats } = await import('../../drivers/nats/driver.ts')
       return nats(url)
+    }
+    case 's3': {
+      const { s3 } = await import('../../drivers/s3/driver.ts')
+      return s3(url)
     }
     case 'github': {
       const { githubUrl } = await import('../../drivers/github/driver.ts')
@@ -73,7 +82,7 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
         'INVALID',
         `There is no store for '${scheme}:'. ` +
           'Use memory:, sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST, postgres://HOST, ' +
-          'postgres-advisory://HOST, mongodb://HOST, etcd://HOST,HOST, nats://HOST,HOST, github:OWNER/REPO, http(s)://HOST or quorum:URL,URL,URL.',
+          'postgres-advisory://HOST, mysql://HOST/DB, mongodb://HOST, etcd://HOST,HOST, nats://HOST,HOST, s3://BUCKET, github:OWNER/REPO, http(s)://HOST or quorum:URL,URL,URL.',
       )
   }
 }

@@ -6,10 +6,14 @@ export const identifyingParameters: ReadonlySet<string> = new Set([
   'database',
   'db',
   'dbname',
+  'endpoint',
   'host',
+  'pathStyle',
   'port',
   'prefix',
+  'region',
   'schema',
+  'table',
 ])
 
 const hidden = '***'
@@ -47,5 +51,7 @@ function withoutSecrets(url: string): string {
 
 function redactedParameter(parameter: string): string {
   const [name = '', value] = parameter.split(/=(.*)/s)
-  return value === undefined || identifyingParameters.has(name) ? parameter : `${name}=${hidden}`
+  if (value === undefined) return parameter
+  // The URL in a parameter may have a login, too.
+  return identifyingParameters.has(name) && !/%40/.test(value) ? parameter : `${name}=${hidden}`
 }

@@ -20,7 +20,10 @@ import type { TrustedLeases } from './trusted-leases.ts'
 /** What all sends of a driver share. */
 export interface ObservedSetup<Revision> {
   readonly store: ObservedSwapper<Revision>
+  /** Its `now` counts for owners, who must not trust a lease for too long. */
   readonly environment: Environment
+  /** The clock of the observer, in whole milliseconds: it must not run ahead. */
+  readonly observedNow: () => number
   readonly observations: Observations
   readonly trusted: TrustedLeases
   /** Tests that move one clock for all: no margin, and nothing is left unwritten. */
@@ -74,7 +77,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     const found = unread.length === 0 ? [] : await store.load(unread, this.#leftMs())
     const read = new Map(unread.map((key, index) => [key, found[index]]))
     // Only now: a beat is first seen when its document has arrived, and not when it was asked for.
-    const now = Math.floor(environment.now())
+    const now = this.#setup.observedNow()
     const loaded = keys.map((key) => {
       const isGuess = guesses.has(key)
       const { document: stored, revision } = (guesses.get(key) ?? read.get(key)) as LoadedObserved<Revision>
@@ -126,7 +129,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
   ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]> {
     const { store, environment, observations, isExact, recent } = this.#setup
     const withinMs = this.#leftMs()
-    const now = Math.floor(environment.now())
+    const now = this.#setup.observedNow()
     const wall = environment.wall()
     const written = swaps.map(({ document, revision }) =>
       withoutEnds(document, revision, { nonce: environment.id(), now, wall, isExact, channelOf: this.#channelOf }),
@@ -140,7 +143,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     )
     // Counted from the answer: the write was carried out before. A reading that began before that may have missed it.
     const writing = observations.begin()
-    const at = Math.floor(environment.now())
+    const at = this.#setup.observedNow()
     return results.map((result, index) => {
       const swap = swaps[index] as Swap<ObservedRevision<Revision>>
       const { key } = swap
