@@ -38,6 +38,7 @@ const checks = [
 /** Each fetches what it runs on. */
 const matrices = {
   'other versions of Redis, and Valkey': 'scripts/test-redis-versions.mjs',
+  'another version of NATS': 'scripts/test-nats-versions.mjs',
   'other versions of PostgreSQL': 'scripts/test-postgres-versions.mjs',
   'other versions of Node': 'scripts/test-node-versions.mjs',
   'Bun and Deno': 'scripts/test-runtimes.mjs',

@@ -59,6 +59,7 @@ const groups: readonly Group[] = [
       'mysql',
       'mongodb',
       'etcd',
+      'nats',
       's3',
       'github',
       'http',

@@ -26,6 +26,7 @@ export const plan: readonly PlannedBench[] = [
   planned('postgres-latency'),
   planned('postgres-contention'),
   planned('etcd'),
+  planned('nats'),
   planned('mysql'),
   planned('mongodb', [], 8),
   planned('s3'),

@@ -7,6 +7,7 @@ export const chaosStores: Readonly<Record<string, (seed: number) => Promise<Chao
   postgres: async () => (await import('./stores/postgres.ts')).postgresChaos(),
   'redis-cluster': async () => (await import('./stores/redis-cluster.ts')).redisClusterChaos(),
   etcd: async () => (await import('./stores/etcd.ts')).etcdChaos(),
+  nats: async () => (await import('./stores/nats.ts')).natsChaos(),
   quorum: async () => (await import('./stores/quorum.ts')).quorumChaos(),
   http: async () => (await import('./stores/http.ts')).httpChaos(),
   mysql: async () => (await import('./stores/mysql.ts')).mysqlChaos(),

@@ -2,10 +2,12 @@
 import { cpSync, existsSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
+import { nats } from '../../src/drivers/nats/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { redis } from '../../src/drivers/redis/driver.ts'
 import { s3 } from '../../src/drivers/s3/driver.ts'
 import { EtcdServer } from '../support/etcd-server.ts'
+import { NatsServer } from '../support/nats-server.ts'
 import { freshS3Prefix, type S3Server } from '../support/s3-server.ts'
 import type { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
@@ -103,6 +105,30 @@ export const etcdStore: MakeStore = async () => {
   return {
     url: server.url,
     driver: () => etcd(server.url),
+    comesBackEmpty: () => restart(() => rmSync(server.dataFolder, { recursive: true, force: true })),
+    copy: () => restart(() => cpSync(server.dataFolder, copy, { recursive: true })),
+    restore: () =>
+      restart(() => {
+        rmSync(server.dataFolder, { recursive: true, force: true })
+        if (existsSync(copy)) cpSync(copy, server.dataFolder, { recursive: true })
+      }),
+    restarts: () => restart(() => {}),
+    discard: () => server.stop(),
+  }
+}
+
+/** A NATS of its own. */
+export const natsStore: MakeStore = async () => {
+  const server = await NatsServer.start()
+  const copy = `${server.dataFolder}.copy`
+  const restart = async (prepare: () => void): Promise<void> => {
+    await server.kill()
+    prepare()
+    await server.start()
+  }
+  return {
+    url: server.url,
+    driver: () => nats(server.url, { syncAlways: true }),
     comesBackEmpty: () => restart(() => rmSync(server.dataFolder, { recursive: true, force: true })),
     copy: () => restart(() => cpSync(server.dataFolder, copy, { recursive: true })),
     restore: () =>

@@ -2,7 +2,7 @@
 import { afterAll } from 'vitest'
 import { alone, behindServers, quorumOf, withThread, type Composition } from '../composition/compositions.ts'
 import { compositionMatrix, type Cell } from '../composition/matrix.ts'
-import { etcdStore, postgresStore, redisStore } from '../composition/real-stores.ts'
+import { etcdStore, natsStore, postgresStore, redisStore } from '../composition/real-stores.ts'
 import { sqliteStore } from '../composition/stores.ts'
 import { realTime } from '../composition/time.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
@@ -84,6 +84,14 @@ compositionMatrix('sqlite', {
 
 compositionMatrix('etcd', {
   make: etcdStore,
+  time: realTime,
+  ttlMs: 2000,
+  concurrent: true,
+  cells: [...lossOf(alone), restartOf(alone), partitionOf(alone), restartOf(server), killOf(server)],
+})
+
+compositionMatrix('nats', {
+  make: natsStore,
   time: realTime,
   ttlMs: 2000,
   concurrent: true,

@@ -89,6 +89,7 @@ describe('an example of the published declarations', () => {
       'drivers/mongodb/driver': ['mongodb'],
       'drivers/mysql/driver': ['mysql'],
       'drivers/etcd/driver': ['etcd'],
+      'drivers/nats/driver': ['nats'],
       'drivers/s3/driver': ['s3'],
       'drivers/github/driver': ['github'],
       'drivers/quorum/driver': ['quorum'],

@@ -8,21 +8,23 @@ import { serve } from '../../src/server/index.ts'
 import { lifetimeTest } from '../lifetime/suite.ts'
 import { EtcdServer } from '../support/etcd-server.ts'
 import { GithubServer } from '../support/github/github-server.ts'
+import { NatsServer } from '../support/nats-server.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import { folderForFile } from '../support/test-folder.ts'
 
 const folder = folderForFile('lifetimes')
-const [redis, postgres, etcd, github, server] = await Promise.all([
+const [redis, postgres, etcd, nats, github, server] = await Promise.all([
   RedisServer.start(),
   PostgresServer.start(),
   EtcdServer.start(),
+  NatsServer.start(),
   GithubServer.start({ lagMs: 10 }),
   serve({ driver: memory(), port: 0 }),
 ])
 github.github.user('someone', 'write', 'secret')
 afterAll(async () => {
-  await Promise.all([redis.stop(), postgres.stop(), etcd.stop(), github.stop(), server.close()])
+  await Promise.all([redis.stop(), postgres.stop(), etcd.stop(), nats.stop(), github.stop(), server.close()])
 })
 
 /** There the binding closes its descriptors late: `sqlite-binding` shows how many there can be. */
@@ -49,6 +51,13 @@ describe('nothing survives close', () => {
     // Debian's etcd has a fault that is warned of.
     environment: { NODE_NO_WARNINGS: '1' },
     url: async () => etcd.url,
+  })
+  lifetimeTest({
+    title: 'nats',
+    kinds: ['threaded', 'severed'],
+    // It warns of servers that answer before a write is on disk.
+    environment: { NODE_NO_WARNINGS: '1' },
+    url: async () => nats.url,
   })
   lifetimeTest({ title: 'http', kinds: ['threaded', 'severed'], url: async () => server.url })
   lifetimeTest({

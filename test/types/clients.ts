@@ -1,8 +1,10 @@
 // Compiled by test/unit/types.test.ts and scripts/consumers/types.mjs, with the clients' own types. Never run.
+import type { NatsConnection } from '@nats-io/transport-node'
 import { Cluster, Redis } from 'ioredis'
 import type { LockDriver } from 'leasehold'
 import { mongoGuard, redisGuard, sqlGuard } from 'leasehold/guards'
 import { mongodb } from 'leasehold/mongodb'
+import { nats } from 'leasehold/nats'
 import { mysql } from 'leasehold/mysql'
 import { postgres } from 'leasehold/postgres'
 import { postgresAdvisory } from 'leasehold/postgres-advisory'
@@ -34,6 +36,8 @@ export const drivers: readonly LockDriver[] = [
   mysql(createPromisePool('mysql://127.0.0.1/shop'), { table: 'locks' }),
   mysql(createMariadbPool('mariadb://127.0.0.1/shop')),
 ]
+
+export const overNats = (connection: NatsConnection): LockDriver => nats(connection, { bucket: 'locks' })
 
 export const guards = [redisGuard(new Redis()), redisGuard(createClient())] as const
 

@@ -8,6 +8,7 @@ import { fenceHeader, httpGuard, memoryGuard, rangeGuard } from 'leasehold/guard
 import { http } from 'leasehold/http'
 import { memory } from 'leasehold/memory'
 import { mongodb } from 'leasehold/mongodb'
+import { nats } from 'leasehold/nats'
 import { mysql } from 'leasehold/mysql'
 import { openTelemetry, type Meter } from 'leasehold/opentelemetry'
 import { postgres } from 'leasehold/postgres'
@@ -33,6 +34,7 @@ export const drivers: readonly LockDriver[] = [
   mongodb('mongodb://127.0.0.1/shop'),
   mysql('mysql://127.0.0.1/shop'),
   etcd('etcd://127.0.0.1'),
+  nats('nats://127.0.0.1'),
   s3('s3://shop-locks?region=eu-central-1'),
   github('octo-org/shop'),
   http({ url: 'http://127.0.0.1:7411', ca: new Uint8Array() }),

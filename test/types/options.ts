@@ -1,6 +1,7 @@
 // Compiled by test/unit/types.test.ts and scripts/consumers/types.mjs. Never run.
 import { parseDuration, type AcquireOptions, type ConnectOptions, type Duration } from 'leasehold'
 import type { EtcdOptions } from 'leasehold/etcd'
+import type { NatsOptions } from 'leasehold/nats'
 import type { SqlGuardOptions } from 'leasehold/guards'
 import type { HttpOptions } from 'leasehold/http'
 import type { MongodbOptions } from 'leasehold/mongodb'
@@ -42,6 +43,7 @@ export const ofDrivers: [
   MysqlOptions,
   EtcdOptions,
   S3Options,
+  NatsOptions,
 ] = [
   { url: 'redis://localhost', prefix: undefined },
   { schema: undefined, poolSize: undefined },
@@ -51,6 +53,7 @@ export const ofDrivers: [
   { ttl: undefined, table: undefined },
   { prefix: undefined },
   { bucket: 'locks', credentials: undefined, client: undefined },
+  { bucket: undefined },
 ]
 export const served: ServeOptions = { store: process.env['LEASEHOLD_STORE'], port: undefined, tls: undefined }
 export const guarded: SqlGuardOptions = { column: undefined }

@@ -2,10 +2,11 @@ import { describe, expect, test } from 'vitest'
 import type { Claim, ClaimStatus, LockDriver } from '../../src/core/contract/driver.ts'
 import { sleepProofClock, systemEnvironment } from '../../src/core/time/environment.ts'
 import { createLocks } from '../../src/index.ts'
-import { documentDriver } from '../../src/drivers/document/driver.ts'
+import { documentDriver, type ClocklessStore, type NotifiedOwner } from '../../src/drivers/document/driver.ts'
 import { Observations } from '../../src/drivers/document/observed/observations.ts'
 import { ObservedDriver } from '../../src/drivers/document/observed/observed-driver.ts'
 import { conformance, fakeTime, modelTest, type FakeTime, type Harness } from '../../src/testing/index.ts'
+import { deferred } from '../support/deferred.ts'
 import { ClocklessShelf } from './support/clockless-shelf.ts'
 
 const quick = { minMs: 2, maxMs: 5, keysPerSecondMax: 10_000 }
@@ -210,6 +211,131 @@ describe('a driver over a store without a clock', () => {
   })
 })
 
+describe('a driver of a store without a clock', () => {
+  test('goes on counting from its own write, though a reading that overlapped it missed it', async () => {
+    const time = fakeTime()
+    const store = new ClocklessShelf().store()
+    const [written, read, begun] = [deferred(), deferred(), deferred()]
+    let held: 'swap' | 'load' | undefined
+    const driver = documentDriver(
+      {
+        ...store,
+        load: async (keys) => {
+          const found = await store.load(keys)
+          if (held === 'load') await read.promise
+          return found
+        },
+        swap: async (swaps) => {
+          if (held === 'swap') {
+            begun.resolve()
+            await written.promise
+          }
+          return store.swap(swaps)
+        },
+      },
+      time.environment,
+    )
+    await claim(driver, 'a')
+    held = 'swap'
+    const renewing = renew(driver, 'a')
+    await begun.promise
+    held = 'load'
+    const asking = claim(driver, 'b', { wait: false })
+    held = undefined
+    written.resolve()
+    await renewing
+    read.resolve()
+    expect(await asking).toMatchObject({ reason: 'refused' })
+    await time.advance(1051)
+    expect(await claim(driver, 'c', { wait: false })).toMatchObject({ state: 'held', after: { how: 'expired' } })
+  })
+
+  test('takes a free key and leaves it without reading, and reads where it was wrong', async () => {
+    const { time, shelf, guessing } = guesser()
+    expect(await claim(guessing, 'a')).toMatchObject({ state: 'held' })
+    expect(await release(guessing, 'a')).toMatchObject({ state: 'absent' })
+    expect(shelf.loads).toBe(0)
+    const other = documentDriver(shelf.store(), time.environment)
+    expect(await claim(other, 'b')).toMatchObject({ state: 'held' })
+    const before = shelf.loads
+    expect(await claim(guessing, 'c', { wait: false })).toMatchObject({ reason: 'refused' })
+    expect(shelf.loads).toBe(before + 1)
+    // It knows the key by now.
+    expect(await claim(guessing, 'd', { wait: false })).toMatchObject({ reason: 'refused' })
+    expect(shelf.loads).toBe(before + 2)
+  })
+
+  test('relies on nothing that it wrote more than a second ago: the store may have been restored', async () => {
+    const { time, shelf, guessing } = guesser()
+    await claim(guessing, 'a', { ttlMs: 60_000 })
+    await time.advance(1001)
+    expect(await renew(guessing, 'a', 60_000)).toMatchObject({ state: 'held' })
+    expect(shelf.loads).toBe(1)
+    expect(await renew(guessing, 'a', 60_000)).toMatchObject({ state: 'held' })
+    expect(shelf.loads).toBe(1)
+  })
+
+  test('answers nothing from what it only guesses', async () => {
+    const { time, shelf, guessing } = guesser()
+    await claim(guessing, 'a')
+    const other = documentDriver(shelf.store(), time.environment)
+    await release(other, 'a')
+    expect(await claim(guessing, 'b', { wait: false })).toMatchObject({ state: 'held' })
+  })
+
+  test('notifies the driver of a claim that it grants or ends, also one that does not know its claim yet', async () => {
+    const time = fakeTime()
+    const shelf = new ClocklessShelf()
+    const listeners = new Map<string, (claim: NotifiedOwner) => void>()
+    const notifying = (): ClocklessStore<number> => ({
+      ...shelf.store(),
+      listen: (channel, onNotified) => void listeners.set(channel, onNotified),
+      notify: (channel, notified) => listeners.get(channel)?.(notified),
+    })
+    const [holder, waiter] = [notifying(), notifying()].map((store) => documentDriver(store, time.environment)) as [
+      LockDriver,
+      LockDriver,
+    ]
+    await Promise.all([holder.open(), waiter.open()])
+    const told: string[] = []
+    waiter.listen?.((_key, id, notification) => told.push(`${id}: ${JSON.stringify(notification)}`))
+    await claim(holder, 'a')
+    await claim(waiter, 'b')
+    await release(holder, 'a')
+    expect(told).toEqual(['b: "poll"'])
+    expect(await renew(waiter, 'b')).toMatchObject({ state: 'held' })
+    // An answer that is overtaken by its notification.
+    const [, tell] = [...listeners.values()]
+    tell?.({ key, id: 'c' })
+    await claim(waiter, 'c')
+    await time.advance(1)
+    expect(told.filter((text) => text === 'c: "poll"')).toHaveLength(2)
+  })
+
+  function guesser() {
+    const time = fakeTime()
+    const shelf = new ClocklessShelf()
+    const store = shelf.store()
+    const real = systemEnvironment()
+    // Pauses after lost races pass by themselves.
+    const environment = { ...time.environment, timer: real.timer.bind(real) }
+    const guessing = documentDriver<number>(
+      {
+        ...store,
+        absentRevision: 0,
+        swap: async (swaps) => {
+          const outcomes = await store.swap(swaps)
+          return outcomes.map((outcome, index) =>
+            outcome === 'swapped' ? { written: (swaps[index]?.revision ?? 0) + 1 } : outcome,
+          )
+        },
+      },
+      environment,
+    )
+    return { time, shelf, guessing }
+  }
+})
+
 describe('an owner on a store without a clock', () => {
   test('gets no more time when its claim is sent again, as others may have counted meanwhile', async () => {
     const { time, holder } = setting()
@@ -394,8 +520,9 @@ async function renew(driver: LockDriver, id: string, ttlMs = 1000) {
   return status as NonNullable<typeof status>
 }
 
-async function release(driver: LockDriver, id: string): Promise<void> {
-  await driver.send([{ op: 'release', key, id }])
+async function release(driver: LockDriver, id: string) {
+  const [status] = await driver.send([{ op: 'release', key, id }])
+  return status as NonNullable<typeof status>
 }
 
 const plainClaim: Claim = {

@@ -17,6 +17,7 @@ import { github } from '../../src/drivers/github/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
+import { nats } from '../../src/drivers/nats/driver.ts'
 import { mysql } from '../../src/drivers/mysql/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
@@ -429,6 +430,7 @@ describe('an option that a timer counts', () => {
     'mysql timeout': (value) => mysql('mysql://127.0.0.1:1/x', { timeout: value }),
     'mysql waitMin': (value) => mysql('mysql://127.0.0.1:1/x', { waitMin: value, waitMax: value }),
     'etcd timeout': (value) => etcd('etcd://127.0.0.1:1', { timeout: value }),
+    'nats timeout': (value) => nats('nats://127.0.0.1:1', { timeout: value }),
     's3 timeout': (value) => s3('s3://locks?region=a', { timeout: value }),
     's3 waitMin': (value) => s3('s3://locks?region=a', { waitMin: value, waitMax: value }),
     'http answerWithinMs': (value) => http({ url: 'http://127.0.0.1:1', answerWithinMs: value }),
@@ -449,6 +451,7 @@ describe('an option that a timer counts', () => {
 
   test('and the default ttl of a store is a year at most', () => {
     expect(() => etcd('etcd://127.0.0.1:1', { ttl: '366d' })).toThrow('INVALID: ttl')
+    expect(() => nats('nats://127.0.0.1:1', { ttl: '366d' })).toThrow('INVALID: ttl')
     expect(() => mongodb('mongodb://127.0.0.1:1', { ttl: 2 ** 53 - 1 })).toThrow('INVALID: ttl')
     expect(() => mysql('mysql://127.0.0.1:1/x', { ttl: '366d' })).toThrow('INVALID: ttl')
   })

@@ -9,6 +9,7 @@ import { memory } from '../../src/drivers/memory/driver.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { s3 } from '../../src/drivers/s3/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
+import { nats } from '../../src/drivers/nats/driver.ts'
 import { mysql } from '../../src/drivers/mysql/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
@@ -62,6 +63,8 @@ const calls: Record<string, (locks: Locks, option: never) => unknown> = {
   'mysql: prefix → table': (_locks, option) => mysql('mysql://127.0.0.1:1/db', option),
   'mysql: tabel → table': (_locks, option) => mysql('mysql://127.0.0.1:1/db', option),
   'etcd: perfix → prefix': (_locks, option) => etcd('etcd://127.0.0.1:1', option),
+  'nats: buket → bucket': (_locks, option) => nats('nats://127.0.0.1:1', option),
+  'nats: prefix → bucket': (_locks, option) => nats('nats://127.0.0.1:1', option),
   's3: buckt → bucket': (_locks, option) => s3('s3://locks?region=a', option),
   'github: tokn → token': (_locks, option) => github('owner/repo', option),
   'poll: mn → min': (_locks, option: object) => github('owner/repo', { poll: { max: '1s', ...option } as never }),
@@ -113,6 +116,7 @@ describe('an option that is misspelt', () => {
     ['redis', 'redis://127.0.0.1:1?database=3', 'There is no option "database" of a Redis URL'],
     ['redis-cluster', 'redis-cluster://127.0.0.1:1?prefx=a', 'There is no option "prefx" of a Redis URL'],
     ['etcd', 'etcd://127.0.0.1:1?prefx=a', 'There is no option "prefx" of an etcd URL'],
+    ['nats', 'nats://127.0.0.1:1?buket=a', 'There is no option "buket" of a NATS URL'],
     ['s3', 's3://locks?regon=a', 'There is no option "regon" of an S3 URL'],
     // What is a prefix in one store has the name of the field in another.
     ['postgres', `${url}?prefix=a`, "takes no ?prefix=. It is 'schema' here."],

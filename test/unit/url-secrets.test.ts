@@ -6,6 +6,7 @@ import { http } from '../../src/drivers/http/driver.ts'
 import { s3 } from '../../src/drivers/s3/driver.ts'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
+import { nats } from '../../src/drivers/nats/driver.ts'
 import { mysql } from '../../src/drivers/mysql/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
@@ -22,6 +23,7 @@ const schemes = [
   'mysql',
   'mariadb',
   'etcd',
+  'nats',
   's3',
   'http',
 ]
@@ -76,6 +78,7 @@ describe('the secrets of a URL are in no error', { timeout: 60_000 }, () => {
     ['mongodb', mongodb],
     ['mysql', mysql],
     ['etcd', etcd],
+    ['nats', nats],
     ['s3', s3],
     ['http', http],
   ]

@@ -118,6 +118,8 @@ const portDefaults: Readonly<Record<string, string>> = {
   mariadb: '3306',
   etcd: '2379',
   etcds: '2379',
+  nats: '4222',
+  natss: '4222',
   http: '80',
   https: '443',
 }

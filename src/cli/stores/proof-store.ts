@@ -71,7 +71,17 @@ function takesCredentials(url: string, variables: CommandContext['variables']): 
 }
 
 /** Schemes of stores that take credentials from their URL only, not from variables or files. */
-const withoutCredentials = new Set(['sqlite', 'redis', 'rediss', 'redis-cluster', 'rediss-cluster', 'etcd', 'etcds'])
+const withoutCredentials = new Set([
+  'sqlite',
+  'redis',
+  'rediss',
+  'redis-cluster',
+  'rediss-cluster',
+  'etcd',
+  'etcds',
+  'nats',
+  'natss',
+])
 
 /** Whether an error says that the proof no longer holds its lock. */
 export function isProofSpent(error: unknown): boolean {

@@ -1,6 +1,7 @@
 /** The parameters of a URL that tell one store from another. All others may be secrets, or are about the connection. */
 export const identifyingParameters: ReadonlySet<string> = new Set([
   'api',
+  'bucket',
   'collection',
   'database',
   'db',

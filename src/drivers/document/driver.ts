@@ -31,6 +31,8 @@ export type {
   ClocklessPolling,
   ClocklessStore,
   LoadedObserved,
+  NotifiedOwner,
+  ObservedOutcome,
   ObservedSwapper,
   SwapObserved,
 } from './observed/clockless-store.ts'

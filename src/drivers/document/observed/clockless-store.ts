@@ -8,6 +8,13 @@ export interface LoadedObserved<Revision> {
   readonly revision: Revision
 }
 
+/** The outcome of one swap: `written` if the store tells the new revision. `unknown`: the document may or may not have been written. */
+export type ObservedOutcome<Revision> =
+  | 'swapped'
+  | 'conflict'
+  | { readonly written: Revision }
+  | { readonly unknown: unknown }
+
 /** A document to be written if its revision is unchanged. */
 export interface SwapObserved<Revision> {
   readonly key: string
@@ -21,11 +28,21 @@ export interface SwapObserved<Revision> {
 export interface ObservedSwapper<Revision> {
   /** Reads the keys, each as it is now: never an older copy. `withinMs`: how long that may take, where a `send` has an end. */
   load(keys: readonly string[], withinMs?: number): Promise<readonly LoadedObserved<Revision>[]>
-  /** Writes each document whose revision is unchanged. `unknown`: the document may or may not have been written. */
-  swap(
-    swaps: readonly SwapObserved<Revision>[],
-    withinMs?: number,
-  ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]>
+  /** Writes each document whose revision is unchanged. */
+  swap(swaps: readonly SwapObserved<Revision>[], withinMs?: number): Promise<readonly ObservedOutcome<Revision>[]>
+  /**
+   * The revision of a key without a document. If it is given, a claim on an unknown key is first tried as on one without a document,
+   * and a key that was just written is not read again: for stores where a lost race costs no more than a reading.
+   */
+  readonly absentRevision?: Revision
+  /** Tells the driver with this channel that a claim of its own has changed. A hint: it may fail or be lost. */
+  notify?(channel: string, notified: NotifiedOwner): void
+}
+
+/** A claim that has changed without its owner's asking. */
+export interface NotifiedOwner {
+  readonly key: string
+  readonly id: string
 }
 
 /** A store without a clock that `documentDriver` makes a driver of. */
@@ -42,6 +59,8 @@ export interface ClocklessStore<Revision> extends ObservedSwapper<Revision> {
   readonly warnings?: readonly string[]
   open(): Promise<void>
   close(): Promise<void>
+  /** Receives what `notify` sends to this channel, from `open` to `close`. `onGap`: some of it may have been lost. */
+  listen?(channel: string, onNotified: (notified: NotifiedOwner) => void, onGap: () => void): void
   /** Stored documents, in the store's order. */
   list(query: ListQuery): Promise<{
     readonly documents: readonly { readonly key: string; readonly document: ObservedDocument }[]

@@ -55,6 +55,11 @@ export class Observations {
     this.#forgetOldest(key)
   }
 
+  /** Whether claims of this key were last seen. */
+  knows(key: string): boolean {
+    return this.#byKey.has(key)
+  }
+
   /** When this beat was first seen; undefined: it was not. */
   firstSeenAt(key: string, { id, beat }: Beat): number | undefined {
     const seen = this.#byKey.get(key)?.beats.get(id)

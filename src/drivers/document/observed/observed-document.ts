@@ -7,6 +7,8 @@ import type { ClaimRecord, Ended } from '../../../core/rule/claim-record.ts'
 export type StoredLease = Omit<ClaimRecord, 'expiresAt' | 'died'> & {
   /** Names the write that began the lease anew. An observer counts the lease from when it first saw this beat. */
   readonly beat: string
+  /** The driver that made or renewed the claim last, where the store can notify it. */
+  readonly channel?: string | undefined
 }
 
 /** An unclean end, with how long to remember it. */

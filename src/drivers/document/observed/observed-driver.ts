@@ -15,7 +15,7 @@ import type {
   Request,
   Supports,
 } from '../../../core/contract/driver.ts'
-import { claimIdOf, keyOf } from '../../../core/contract/requests.ts'
+import { claimIdOf, claimName, keyOf } from '../../../core/contract/requests.ts'
 import { LeaseholdError, messageOf } from '../../../core/errors.ts'
 import type { Environment } from '../../../core/time/environment.ts'
 import { ClaimRegister } from '../../kit/claim-register.ts'
@@ -26,8 +26,9 @@ import { QueuePoller, type PollPace, type StoredPlace } from '../../kit/queue-po
 import { sendOnDocuments, type DocumentSender } from '../document-send.ts'
 import { listedKey } from '../key-document.ts'
 import { Observations, type Beat } from './observations.ts'
-import type { ClocklessPolling, ClocklessStore } from './clockless-store.ts'
+import type { ClocklessPolling, ClocklessStore, NotifiedOwner } from './clockless-store.ts'
 import type { ObservedDocument } from './observed-document.ts'
+import { RecentDocuments } from './recent-documents.ts'
 import { ObservedSend, type ObservedRevision, type ObservedSetup } from './observed-send.ts'
 import { beatsOf, withEnds } from './stored-key.ts'
 import { TrustedLeases } from './trusted-leases.ts'
@@ -38,6 +39,8 @@ const pollingDefault: ClocklessPolling = { minMs: 50, maxMs: 1000, keysPerSecond
 const readingsPerTtl = 12
 /** A key that claims of this process hold is read this often: an eviction is noticed before the next renewal. */
 const heldReadingsPerTtl = 6
+/** With more of them, all are forgotten: the poller finds what has changed. */
+const earlyMax = 1000
 /** Where no ttl is known yet. */
 const ttlFallbackMs = 30_000
 
@@ -64,6 +67,8 @@ export class ObservedDriver<Revision> implements LockDriver {
   readonly #poller: QueuePoller
   /** The shortest ttl among the claims of each key that is waited for, as last read. */
   readonly #shortestTtlMs = new Map<string, number>()
+  /** Claims that were notified before their own answers came, by name. */
+  readonly #early = new Set<string>()
 
   constructor(store: ClocklessStore<Revision>, environment: Environment, shared?: SharedObservation) {
     this.#store = store
@@ -73,14 +78,22 @@ export class ObservedDriver<Revision> implements LockDriver {
     this.name = store.name
     // A longest hold counts from the grant, which an owner may learn of later than those who would end it.
     this.supports = { ...store.supports, push: true, maxHold: false }
+    const channel = store.listen === undefined ? undefined : environment.id()
     this.#lifecycle = new Lifecycle(
       `This ${store.name} store`,
       async (): Promise<true> => {
         await store.open()
+        if (channel !== undefined)
+          store.listen?.(
+            channel,
+            (claim) => this.#notified(claim),
+            () => this.#poller.pollAll(),
+          )
         return true
       },
       () => store.close(),
     )
+    const notified = (claim: NotifiedOwner): void => environment.defer(() => this.#notified(claim))
     const setup: ObservedSetup<Revision> = {
       store,
       environment,
@@ -89,6 +102,9 @@ export class ObservedDriver<Revision> implements LockDriver {
       trusted: this.#trusted,
       isExact: this.#isExact,
       sendTimeoutMs: store.sendTimeoutMs,
+      channel,
+      notified,
+      recent: new RecentDocuments<Revision>(),
       settled: (requests, statuses, sentAt) => this.#settled(requests, statuses, sentAt),
     }
     this.#sender = {
@@ -189,14 +205,31 @@ export class ObservedDriver<Revision> implements LockDriver {
 
   // ---- claims of this driver, and watching their keys
 
+  /** A notification may come before the answer that the claim waits. */
+  #notified({ key, id }: NotifiedOwner): void {
+    if (this.#lifecycle.isShut) return
+    const claim = this.#claims.of(key).get(id)
+    if (claim !== undefined) claim.polled = true
+    else {
+      if (this.#early.size >= earlyMax) this.#early.clear()
+      this.#early.add(claimName({ key, id }))
+    }
+    this.#listeners.notify(key, id, 'poll')
+  }
+
   #settled(requests: readonly Request[], statuses: readonly ClaimStatus[] | undefined, sentAt: number): void {
     if (statuses === undefined || this.#lifecycle.isShut) return
     for (const [index, request] of requests.entries()) {
       const id = claimIdOf(request)
       if (statuses[index]?.state === 'absent' && id !== undefined) this.#trusted.forget({ key: keyOf(request), id })
     }
-    const { keys, found } = this.#claims.note(requests, statuses, sentAt)
+    const { keys, found: changed } = this.#claims.note(requests, statuses, sentAt)
+    const found = [...changed]
     // An owner that learnt of a change by asking may not know all of it: a poll of its claim costs little.
+    for (const request of this.#early.size === 0 ? [] : requests) {
+      const claim = { key: keyOf(request), id: claimIdOf(request) ?? '' }
+      if (this.#early.delete(claimName(claim)) && this.#claims.has(claim.key, claim.id)) found.push(claim)
+    }
     if (found.length > 0)
       this.#environment.defer(() => found.forEach(({ key, id }) => this.#listeners.notify(key, id, 'poll')))
     const watched = new Set(keys)

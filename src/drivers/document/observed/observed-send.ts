@@ -11,8 +11,9 @@ import type { DocumentSend } from '../document-send.ts'
 import type { Loaded, Swap } from '../document-swaps.ts'
 import type { KeyDocument } from '../key-document.ts'
 import type { Beat, Observations } from './observations.ts'
-import type { LoadedObserved, ObservedSwapper } from './clockless-store.ts'
+import type { LoadedObserved, NotifiedOwner, ObservedSwapper } from './clockless-store.ts'
 import type { ObservedDocument } from './observed-document.ts'
+import type { RecentDocuments } from './recent-documents.ts'
 import { beatsOf, withEnds, withoutEnds, type Written } from './stored-key.ts'
 import type { TrustedLeases } from './trusted-leases.ts'
 
@@ -29,6 +30,11 @@ export interface ObservedSetup<Revision> {
   readonly isExact: boolean
   /** How long one send may take. @default no limit */
   readonly sendTimeoutMs: number | undefined
+  /** Names this driver on the claims that it makes and renews, if the store can notify it. */
+  readonly channel: string | undefined
+  /** Tells the owner of a claim of this driver to poll. */
+  readonly notified: (claim: NotifiedOwner) => void
+  readonly recent: RecentDocuments<Revision>
   readonly settled: (requests: readonly Request[], statuses: readonly ClaimStatus[] | undefined, sentAt: number) => void
 }
 
@@ -49,10 +55,13 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
   readonly #sentAt: number
   /** Claims whose leases this send has begun anew, by key and id. */
   readonly #renewed = new Map<string, Set<string>>()
+  readonly #ids: ReadonlySet<string | undefined>
+  #mayGuess = true
 
   constructor(setup: ObservedSetup<Revision>, requests: readonly Request[]) {
     this.#setup = setup
     this.#requests = requests
+    this.#ids = new Set(requests.map(claimIdOf))
     this.#sentAt = setup.environment.now()
   }
 
@@ -63,16 +72,40 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
   }> {
     const { store, environment, observations } = this.#setup
     const reading = observations.begin()
-    const read = await store.load(keys, this.#leftMs())
+    const guesses = this.#guesses(keys)
+    const unread = keys.filter((key) => !guesses.has(key))
+    const found = unread.length === 0 ? [] : await store.load(unread, this.#leftMs())
+    const read = new Map(unread.map((key, index) => [key, found[index]]))
     // Only now: a beat is first seen when its document has arrived, and not when it was asked for.
     const now = this.#setup.observedNow()
-    const loaded = keys.map((key, index) => {
-      const { document: stored, revision } = read[index] as LoadedObserved<Revision>
-      observations.see(key, beatsOf(stored), now, reading)
+    const loaded = keys.map((key) => {
+      const isGuess = guesses.has(key)
+      const { document: stored, revision } = (guesses.get(key) ?? read.get(key)) as LoadedObserved<Revision>
+      if (!isGuess) observations.see(key, beatsOf(stored), now, reading)
       const shown = this.#shown(key, stored, now)
-      return { document: shown, revision: { revision, stored, shown } }
+      return { document: shown, revision: { revision, stored, shown }, isGuess }
     })
     return { now, wall: environment.wall(), loaded }
+  }
+
+  /** Documents that a swap can be tried on without a reading: those just written, and for a new claim none at all. */
+  #guesses(keys: readonly string[]): ReadonlyMap<string, LoadedObserved<Revision>> {
+    const { store, recent, environment, observations } = this.#setup
+    const guesses = new Map<string, LoadedObserved<Revision>>()
+    const { absentRevision } = store
+    if (!this.#mayGuess || absentRevision === undefined) return guesses
+    this.#mayGuess = false
+    const now = environment.now()
+    for (const key of keys) {
+      const written = recent.get(key, now)
+      if (written !== undefined) guesses.set(key, written)
+    }
+    for (const request of this.#requests) {
+      const key = keyOf(request)
+      if (request.op !== 'claim' || guesses.has(key) || observations.knows(key)) continue
+      guesses.set(key, { document: undefined, revision: absentRevision })
+    }
+    return guesses
   }
 
   #shown(key: string, stored: ObservedDocument | undefined, now: number): KeyDocument | undefined {
@@ -94,30 +127,48 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
   async swap(
     swaps: readonly Swap<ObservedRevision<Revision>>[],
   ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]> {
-    const { store, environment, observations, isExact } = this.#setup
+    const { store, environment, observations, isExact, recent } = this.#setup
     const withinMs = this.#leftMs()
     const now = this.#setup.observedNow()
     const wall = environment.wall()
     const written = swaps.map(({ document, revision }) =>
-      withoutEnds(document, revision, { nonce: environment.id(), now, wall, isExact }),
+      withoutEnds(document, revision, { nonce: environment.id(), now, wall, isExact, channelOf: this.#channelOf }),
     )
     for (const [index, { key }] of swaps.entries()) this.#expect(key, written[index] as Written)
-    const writing = observations.begin()
     const results = await store.swap(
       swaps.map(({ key, revision, idle }, index) => {
         return { key, document: (written[index] as Written).document, revision: revision.revision, idle }
       }),
       withinMs,
     )
-    // Counted from the answer: the write was carried out before.
+    // Counted from the answer: the write was carried out before. A reading that began before that may have missed it.
+    const writing = observations.begin()
     const at = this.#setup.observedNow()
-    for (const [index, { key }] of swaps.entries()) {
-      if (results[index] !== 'swapped') continue
+    return results.map((result, index) => {
+      const swap = swaps[index] as Swap<ObservedRevision<Revision>>
+      const { key } = swap
+      recent.forget(key)
+      if (result === 'conflict' || (result !== 'swapped' && 'unknown' in result)) return result
       const { document, renewed } = written[index] as Written
       observations.see(key, beatsOf(document), at, writing)
       this.#note(key, document, renewed)
+      if (result !== 'swapped') recent.put(key, { document, revision: result.written }, now)
+      this.#notify(swap)
+      return 'swapped'
+    })
+  }
+
+  readonly #channelOf = (id: string): string | undefined => (this.#ids.has(id) ? this.#setup.channel : undefined)
+
+  /** Notifies the drivers of claims that others' requests have granted or ended. */
+  #notify({ key, notifications, revision: { stored } }: Swap<ObservedRevision<Revision>>): void {
+    const { store, channel: own, notified } = this.#setup
+    for (const { record } of notifications) {
+      const { id } = record.claim
+      const channel = stored?.claims.find((lease) => lease.claim.id === id)?.channel
+      if (channel === own && own !== undefined) notified({ key, id })
+      else if (channel !== undefined) store.notify?.(channel, { key, id })
     }
-    return results
   }
 
   /** What is left of the time of this send: a store that stands still must not keep a renewal waiting. */

@@ -67,6 +67,8 @@ export interface Written {
 export interface WriteStamp extends Pick<Observer, 'now' | 'isExact'> {
   readonly nonce: string
   readonly wall: number
+  /** The channel of a claim that this write is about; undefined: it keeps its own. */
+  readonly channelOf?: (id: string) => string | undefined
 }
 
 /**
@@ -76,7 +78,7 @@ export interface WriteStamp extends Pick<Observer, 'now' | 'isExact'> {
 export function withoutEnds(
   decided: KeyDocument,
   read: { readonly stored: ObservedDocument | undefined; readonly shown: KeyDocument | undefined },
-  { nonce, now, wall, isExact }: WriteStamp,
+  { nonce, now, wall, isExact, channelOf }: WriteStamp,
 ): Written {
   const stored = new Map((read.stored?.claims ?? []).map((lease) => [lease.claim.id, lease]))
   const shown = new Map((read.shown?.claims ?? []).map((record) => [record.claim.id, record]))
@@ -86,10 +88,12 @@ export function withoutEnds(
     // A claim that was released and sent again in one batch has entered anew.
     const before = shown.get(id)?.enteredAt === record.enteredAt ? stored.get(id) : undefined
     const { expiresAt: _end, died: _died, ...rest } = record
+    const channel = channelOf?.(id) ?? before?.channel
+    const kept = channel === undefined ? rest : { ...rest, channel }
     const acquiredAt = record.state === 'waiting' ? 0 : before?.state === 'held' ? before.acquiredAt : wall
     if (before !== undefined && !beginsAnew(shown.get(id), record, isExact)) {
       return {
-        ...rest,
+        ...kept,
         acquiredAt,
         enteredAt: before.enteredAt,
         lastHeartbeat: before.lastHeartbeat,
@@ -97,7 +101,7 @@ export function withoutEnds(
       }
     }
     renewed.add(id)
-    return { ...rest, acquiredAt, enteredAt: before?.enteredAt ?? wall, lastHeartbeat: wall, beat: nonce }
+    return { ...kept, acquiredAt, enteredAt: before?.enteredAt ?? wall, lastHeartbeat: wall, beat: nonce }
   })
   const { ended } = decided
   const { version, lastFence } = decided

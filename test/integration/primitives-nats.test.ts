@@ -1,0 +1,9 @@
+import { afterAll } from 'vitest'
+import { primitivesConformance } from '../../src/testing/index.ts'
+import { NatsServer } from '../support/nats-server.ts'
+import { natsBench } from '../support/nats-store.ts'
+
+const server = await NatsServer.start()
+afterAll(() => server.stop())
+
+primitivesConformance('nats', { apart: true, open: async () => natsBench(server.url) })
