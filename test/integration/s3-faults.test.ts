@@ -120,7 +120,9 @@ test('old content that is written back is new to S3, whose ETags are hashes of t
     const wanted = claimOf('a')
     await claim(driver, wanted)
     await release(driver, wanted)
-    const { ETag = '' } = await server.client.headObject({ Bucket: server.bucket, Key: `${prefix}keys/a` })
+    const head = await server.client.headObject({ Bucket: server.bucket, Key: `${prefix}keys/a` })
+    const { ETag = '', CacheControl } = head
+    expect(CacheControl, 'no cache on the way may answer an older copy').toBe('no-store')
     return ETag
   }
   const [early, late] = [await turn(), await turn()]
