@@ -223,6 +223,49 @@ describe('after a crash on a store without a clock', () => {
     await Promise.all([holder.close(), waiter.close()])
   })
 
+  test('each of many keys is read in its turn, however small the budget', async () => {
+    const { time, environment } = timeThatPasses()
+    const shelf = new ClocklessShelf()
+    const holder = documentDriver(shelf.store(), environment)
+    const store = shelf.store({ minMs: 10, maxMs: 20, keysPerSecondMax: 5 })
+    const read = new Map<string, number>()
+    const load = (keys: readonly string[]): ReturnType<typeof store.load> => {
+      for (const each of keys) read.set(each, (read.get(each) ?? 0) + 1)
+      return store.load(keys)
+    }
+    const waiter = documentDriver({ ...store, load }, environment)
+    const keys = Array.from({ length: 40 }, (_, index) => `key-${index}`)
+    for (const each of keys) {
+      await claim(holder, `holder-${each}`, { key: each, ttlMs: 600_000 })
+      await claim(waiter, `waiter-${each}`, { key: each, ttlMs: 600_000 })
+    }
+    read.clear()
+    await time.advance(20_000)
+    const reads = keys.map((each) => read.get(each) ?? 0)
+    expect(Math.min(...reads)).toBeGreaterThanOrEqual(Math.max(...reads) - 1)
+    await Promise.all([holder.close(), waiter.close()])
+  })
+
+  test('a damaged document hides no change of another key', async () => {
+    const { time, environment } = timeThatPasses()
+    const shelf = new ClocklessShelf()
+    // Both keys are read at once.
+    const pace = { minMs: 1000, maxMs: 1000, keysPerSecondMax: 100 }
+    const [holder, observer] = [documentDriver(shelf.store(pace), environment), documentDriver(shelf.store(pace), environment)]
+    for (const each of ['damaged', 'sound']) {
+      await claim(holder, `holder-${each}`, { key: each, ttlMs: 600_000 })
+      await claim(observer, `waiter-${each}`, { key: each, ttlMs: 600_000 })
+    }
+    const notified: string[] = []
+    observer.listen?.((each) => void notified.push(each))
+    const text = JSON.stringify({ version: 1, lastFence: 1, claims: 5, nonce: 'x' })
+    shelf.documents.set('damaged', { text, revision: 99 })
+    await holder.send([{ op: 'release', key: 'sound', id: 'holder-sound' }])
+    await time.advance(5000)
+    expect(notified).toContain('sound')
+    await Promise.all([holder.close(), observer.close()])
+  })
+
   /** A holder whose process can be ended. */
   async function crashed() {
     const time = fakeTime()

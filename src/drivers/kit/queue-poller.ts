@@ -139,12 +139,19 @@ export class QueuePoller {
     const now = this.#now()
     const most = Math.min(keysPerPollMax, this.#earn(now))
     const due: string[] = []
+    const taken: [string, Watched][] = []
     for (const [key, watched] of this.#keys) {
       if (this.#setup.claims.of(key).size === 0) this.#keys.delete(key)
       else if (now >= watched.dueAt && due.length < most) {
         if (watched.dueAt === 0 || this.#setup.mustPoll()) due.push(key)
         watched.dueAt = now + this.#pauseMs(key, watched)
+        taken.push([key, watched])
       }
+    }
+    // To the end: where the budget is short, each key has its turn.
+    for (const [key, watched] of taken) {
+      this.#keys.delete(key)
+      this.#keys.set(key, watched)
     }
     this.#credit -= due.length
     return due

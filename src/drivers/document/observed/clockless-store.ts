@@ -1,4 +1,4 @@
-import type { ListQuery, Supports } from '../../../core/contract/driver.ts'
+import type { ListQuery, LockDriver, Supports } from '../../../core/contract/driver.ts'
 import type { LeaseholdError } from '../../../core/errors.ts'
 import type { ObservedDocument } from './observed-document.ts'
 
@@ -19,11 +19,15 @@ export interface SwapObserved<Revision> {
 
 /** The part of a store without a clock that one `send` needs. */
 export interface ObservedSwapper<Revision> {
-  /** Reads the keys, each as it is now: never an older copy. */
-  load(keys: readonly string[]): Promise<readonly LoadedObserved<Revision>[]>
+  /**
+   * Reads the keys, each as it is now: never an older copy. `withinMs`: an answer that comes later is of no use, as leases would end
+   * meanwhile.
+   */
+  load(keys: readonly string[], withinMs?: number): Promise<readonly LoadedObserved<Revision>[]>
   /** Writes each document whose revision is unchanged. `unknown`: the document may or may not have been written. */
   swap(
     swaps: readonly SwapObserved<Revision>[],
+    withinMs?: number,
   ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]>
 }
 
@@ -35,6 +39,8 @@ export interface ClocklessStore<Revision> extends ObservedSwapper<Revision> {
   readonly supports: Supports
   /** How often waiters read their keys. @default from 50 ms to 1 s, and 10 keys a second */
   readonly polling?: ClocklessPolling | undefined
+  /** As of {@link LockDriver.warnings}. */
+  readonly warnings?: readonly string[]
   open(): Promise<void>
   close(): Promise<void>
   /** Stored documents, in the store's order. */

@@ -111,6 +111,10 @@ export class ObservedDriver<Revision> implements LockDriver {
     })
   }
 
+  get warnings(): readonly string[] {
+    return this.#store.warnings ?? []
+  }
+
   async open(): Promise<void> {
     try {
       await this.#lifecycle.opened()
@@ -218,7 +222,9 @@ export class ObservedDriver<Revision> implements LockDriver {
     const own = this.#claims.of(key)
     let isDue = false
     let shortestMs = Infinity
-    for (const [place, record] of this.#shown(key, stored, now, reading).claims.entries()) {
+    const { claims } = this.#shown(key, stored, now, reading)
+    if (!Array.isArray(claims)) return places
+    for (const [place, record] of claims.entries()) {
       // Damaged: the next request about the key says so.
       if (record?.claim === undefined) return places
       const { id, graceMs } = record.claim

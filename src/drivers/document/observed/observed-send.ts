@@ -3,7 +3,7 @@
  * without them. An answer gives its owner no more time than observers leave it.
  */
 import type { RecordChange } from '../../../core/rule/claim-record.ts'
-import { claimIdOf, keyOf } from '../../../core/contract/requests.ts'
+import { claimIdOf, keyOf, sendTimeoutFor } from '../../../core/contract/requests.ts'
 import type { ClaimStatus, Request } from '../../../core/contract/driver.ts'
 import type { Environment } from '../../../core/time/environment.ts'
 import type { DocumentSend } from '../document-send.ts'
@@ -41,6 +41,8 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
   readonly #setup: ObservedSetup<Revision>
   readonly #requests: readonly Request[]
   readonly #sentAt: number
+  /** From then on an answer is of no use, as leases that are renewed here end. */
+  readonly #deadline: number
   /** Claims whose leases this send has begun anew, by key and id. */
   readonly #renewed = new Map<string, Set<string>>()
 
@@ -48,6 +50,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     this.#setup = setup
     this.#requests = requests
     this.#sentAt = setup.environment.now()
+    this.#deadline = this.#sentAt + sendTimeoutFor(requests, Infinity)
   }
 
   async load(keys: readonly string[]): Promise<{
@@ -57,7 +60,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
   }> {
     const { store, environment, observations } = this.#setup
     const reading = observations.begin()
-    const read = await store.load(keys)
+    const read = await store.load(keys, this.#leftMs())
     // Only now: a beat is first seen when its document has arrived, and not when it was asked for.
     const now = Math.floor(environment.now())
     const loaded = keys.map((key, index) => {
@@ -67,6 +70,10 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
       return { document: shown, revision: { revision, stored, shown } }
     })
     return { now, wall: environment.wall(), loaded }
+  }
+
+  #leftMs(): number {
+    return Math.max(1, this.#deadline - this.#setup.environment.now())
   }
 
   #shown(key: string, stored: ObservedDocument | undefined, now: number): KeyDocument | undefined {
@@ -100,6 +107,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
       swaps.map(({ key, revision, idle }, index) => {
         return { key, document: (written[index] as Written).document, revision: revision.revision, idle }
       }),
+      this.#leftMs(),
     )
     // Counted from the answer: the write was carried out before.
     const at = Math.floor(environment.now())
