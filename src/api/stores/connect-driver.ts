@@ -49,6 +49,10 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
       const { etcd } = await import('../../drivers/etcd/driver.ts')
       return etcd(url)
     }
+    case 'dynamodb': {
+      const { dynamodb } = await import('../../drivers/dynamodb/driver.ts')
+      return dynamodb(url)
+    }
     case 'github': {
       const { githubUrl } = await import('../../drivers/github/driver.ts')
       return githubUrl(rest)
@@ -68,7 +72,7 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
         'INVALID',
         `There is no store for '${scheme}:'. ` +
           'Use memory:, sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST, postgres://HOST, ' +
-          'postgres-advisory://HOST, mongodb://HOST, etcd://HOST,HOST, github:OWNER/REPO, http(s)://HOST or quorum:URL,URL,URL.',
+          'postgres-advisory://HOST, mongodb://HOST, etcd://HOST,HOST, dynamodb://TABLE, github:OWNER/REPO, http(s)://HOST or quorum:URL,URL,URL.',
       )
   }
 }

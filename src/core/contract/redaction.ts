@@ -5,9 +5,11 @@ export const identifyingParameters: ReadonlySet<string> = new Set([
   'database',
   'db',
   'dbname',
+  'endpoint',
   'host',
   'port',
   'prefix',
+  'region',
   'schema',
 ])
 
