@@ -64,7 +64,9 @@ function first(times: number, command: string, fault: DynamodbFault): DynamodbPr
 }
 
 async function itemOf(table: string, key: string): Promise<Record<string, { S?: string; N?: string }>> {
-  const { Item } = await direct.send(new GetItemCommand({ TableName: table, Key: { k: { S: key } }, ConsistentRead: true }))
+  const { Item } = await direct.send(
+    new GetItemCommand({ TableName: table, Key: { k: { S: key } }, ConsistentRead: true }),
+  )
   return Item as unknown as Record<string, { S?: string; N?: string }>
 }
 
@@ -130,7 +132,8 @@ describe('reads', () => {
     const reads = proxy.requests.filter(({ command }) => /Get|Scan|Query/.test(command))
     const isConsistent = ({ command, input }: DynamodbRequest): boolean => {
       const tables = Object.values((input['RequestItems'] ?? {}) as Record<string, { ConsistentRead?: boolean }>)
-      if (command === 'BatchGetItem') return tables.length === 1 && tables.every(({ ConsistentRead }) => ConsistentRead === true)
+      if (command === 'BatchGetItem')
+        return tables.length === 1 && tables.every(({ ConsistentRead }) => ConsistentRead === true)
       return input['ConsistentRead'] === true
     }
     expect(reads.filter((request) => !isConsistent(request))).toEqual([])
@@ -146,7 +149,9 @@ describe('reads', () => {
     proxy.fault = first(2, 'BatchGetItem', unprocessed)
     const statuses = await driver.send(['a', 'b', 'c'].map((key) => ({ op: 'claim', claim: claimOf(key) })))
     expect(statuses.map(({ state }) => state)).toEqual(['held', 'held', 'held'])
-    const asked = proxy.requests.filter(({ command }) => command === 'BatchGetItem').map(({ input }) => input['RequestItems'])
+    const asked = proxy.requests
+      .filter(({ command }) => command === 'BatchGetItem')
+      .map(({ input }) => input['RequestItems'])
     expect(asked.slice(1, 3)).toEqual(Array(2).fill({ [table]: { Keys: [{ k: { S: 'b' } }], ConsistentRead: true } }))
   })
 
@@ -165,7 +170,10 @@ describe('a table without capacity', () => {
       const { proxy, driver } = await through({}, { maxAttempts: 1 })
       proxy.fault = ({ command }) => (command === 'PutItem' ? { error } : undefined)
       const status = await claim(driver, claimOf('a'))
-      expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'busy', retryAfterMs: 1000 } })
+      expect(status).toMatchObject({
+        state: 'unknown',
+        error: { code: 'UNAVAILABLE', reason: 'busy', retryAfterMs: 1000 },
+      })
     },
   )
 
@@ -230,7 +238,10 @@ describe('the table', () => {
         AttributeDefinitions: [...AttributeDefinitions],
       }),
     )
-    await expect(open(direct, TableName)).rejects.toMatchObject({ code: 'INVALID', message: expect.stringContaining('"k"') })
+    await expect(open(direct, TableName)).rejects.toMatchObject({
+      code: 'INVALID',
+      message: expect.stringContaining('"k"'),
+    })
   })
 
   /** Opens a store whose table AWS describes with these fields. */
@@ -246,13 +257,18 @@ describe('the table', () => {
   test('with replicas in other regions, where the last write wins, is refused', async () => {
     const replicas = { Replicas: [{ RegionName: 'eu-west-1', ReplicaStatus: 'ACTIVE' }] }
     await expect(describedAs(replicas)).rejects.toMatchObject({ code: 'UNSUPPORTED' })
-    await expect(describedAs({ ...replicas, MultiRegionConsistency: 'EVENTUAL' })).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+    await expect(describedAs({ ...replicas, MultiRegionConsistency: 'EVENTUAL' })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+    })
     await expect(describedAs({ GlobalTableVersion: '2017.11.29' })).rejects.toMatchObject({ code: 'UNSUPPORTED' })
     await describedAs({ ...replicas, MultiRegionConsistency: 'STRONG' })
   })
 
   test('that is not active yet, or no longer, is refused for the moment', async () => {
-    await expect(describedAs({ TableStatus: 'DELETING' })).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'not-ready' })
+    await expect(describedAs({ TableStatus: 'DELETING' })).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      reason: 'not-ready',
+    })
     await describedAs({ TableStatus: 'UPDATING' })
   })
 
@@ -304,7 +320,9 @@ describe('AWS says no', () => {
   ])('%s: %s', async (error, message, advice) => {
     const proxy = await DynamodbProxy.start(server)
     proxy.fault = () => ({ error, message })
-    const refused = await open(clientAt(proxy.port, { maxAttempts: 1 }), freshTable()).catch((thrown: unknown) => thrown)
+    const refused = await open(clientAt(proxy.port, { maxAttempts: 1 }), freshTable()).catch(
+      (thrown: unknown) => thrown,
+    )
     expect(refused).toMatchObject({ code: 'UNAVAILABLE', reason: 'auth', message: expect.stringContaining(advice) })
     const printed = inspect(refused, { depth: 12, showHidden: true })
     expect(printed).not.toContain(token)
@@ -324,7 +342,14 @@ describe('AWS says no', () => {
     ['no credentials', { credentials: undefined }, 'auth'],
     ['no region', { region: undefined }, 'configuration'],
   ])('with %s the error says what to do', async (_what, config, reason) => {
-    const named = ['AWS_REGION', 'AWS_PROFILE', 'AWS_ACCESS_KEY_ID', 'AWS_CONFIG_FILE', 'AWS_SHARED_CREDENTIALS_FILE', 'AWS_EC2_METADATA_DISABLED']
+    const named = [
+      'AWS_REGION',
+      'AWS_PROFILE',
+      'AWS_ACCESS_KEY_ID',
+      'AWS_CONFIG_FILE',
+      'AWS_SHARED_CREDENTIALS_FILE',
+      'AWS_EC2_METADATA_DISABLED',
+    ]
     const before = Object.fromEntries(named.map((name) => [name, process.env[name]]))
     onTestFinished(() => void Object.assign(process.env, before))
     for (const name of named) Reflect.deleteProperty(process.env, name)
@@ -409,7 +434,10 @@ describe('an item', () => {
     const locks = await locksOn(driver, 30_000)
     const lease = await locks.acquire('orders/42')
     const item = await itemOf(table, lease.key)
-    const bytes = Object.entries(item).reduce((sum, [name, value]) => sum + name.length + String(Object.values(value)[0]).length, 0)
+    const bytes = Object.entries(item).reduce(
+      (sum, [name, value]) => sum + name.length + String(Object.values(value)[0]).length,
+      0,
+    )
     expect(bytes).toBeLessThan(1024)
     await lease.release()
     expect([proxy.count('BatchGetItem'), proxy.count('PutItem')]).toEqual([2, 2])

@@ -34,7 +34,9 @@ export class DynamodbProxy {
   /** Headers of every reply. */
   headers: Readonly<Record<string, string>> = {}
   readonly #target: number
-  readonly #server = createServer((request, response) => void this.#serve(request, response).catch(() => response.destroy()))
+  readonly #server = createServer(
+    (request, response) => void this.#serve(request, response).catch(() => response.destroy()),
+  )
 
   private constructor(port: number, target: number) {
     this.port = port

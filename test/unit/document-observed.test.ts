@@ -251,7 +251,10 @@ describe('after a crash on a store without a clock', () => {
     const shelf = new ClocklessShelf()
     // Both keys are read at once.
     const pace = { minMs: 1000, maxMs: 1000, keysPerSecondMax: 100 }
-    const [holder, observer] = [documentDriver(shelf.store(pace), environment), documentDriver(shelf.store(pace), environment)]
+    const [holder, observer] = [
+      documentDriver(shelf.store(pace), environment),
+      documentDriver(shelf.store(pace), environment),
+    ]
     for (const each of ['damaged', 'sound']) {
       await claim(holder, `holder-${each}`, { key: each, ttlMs: 600_000 })
       await claim(observer, `waiter-${each}`, { key: each, ttlMs: 600_000 })

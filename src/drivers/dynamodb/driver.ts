@@ -150,7 +150,10 @@ export function parseDynamodbUrl(url: string): DynamodbAddress {
   }
   const endpoint = parameters.get('endpoint')
   if (endpoint !== undefined && !/^https?:\/\/[^\s/]+/.test(endpoint)) {
-    throw new LeaseholdError('INVALID', 'endpoint in the URL of DynamoDB is a URL that begins with http:// or https://.')
+    throw new LeaseholdError(
+      'INVALID',
+      'endpoint in the URL of DynamoDB is a URL that begins with http:// or https://.',
+    )
   }
   return {
     table,
@@ -160,6 +163,7 @@ export function parseDynamodbUrl(url: string): DynamodbAddress {
 }
 
 function notAnAddress(): LeaseholdError {
-  const text = 'This is no URL of DynamoDB. Write dynamodb://TABLE?region=REGION, without credentials: the AWS SDK finds them.'
+  const text =
+    'This is no URL of DynamoDB. Write dynamodb://TABLE?region=REGION, without credentials: the AWS SDK finds them.'
   return new LeaseholdError('INVALID', text)
 }

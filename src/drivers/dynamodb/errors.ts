@@ -1,4 +1,4 @@
-import { LeaseholdError, messageOf } from '../../core/errors.ts'
+import { LeaseholdError, messageOf, plainMessageOf } from '../../core/errors.ts'
 import { CallTimedOut } from '../kit/call-timeout.ts'
 import { explained, explanations, refusedBy, type Explanation } from '../kit/explanation.ts'
 
@@ -33,24 +33,28 @@ export function isBeingMade(error: unknown): boolean {
 
 /** The error a user sees: what happened, and what to do. */
 export function dynamodbError(error: unknown): LeaseholdError {
-  // A refused signature is explained by AWS with all that was signed, a session token included.
-  const [firstLine = ''] = messageOf(error).split('\n')
-  const name = nameOf(error)
-  const sentence = firstLine.slice(0, 300).replace(/\.$/, '')
-  const message = name === '' || name === 'Error' ? sentence : `${name}: ${sentence}`
-  const said = explained('DynamoDB', error, explain, { message, cause: signedParts.has(name) ? undefined : error })
+  const cause = withoutRequest(error)
+  const { name, message: text } = cause
+  const message = name === 'Error' ? text : `${name}: ${text}`
+  const said = explained('DynamoDB', error, explain, { message, cause })
   if (said === error || said.reason !== 'busy') return said
-  return new LeaseholdError('UNAVAILABLE', said.message.replace(/^UNAVAILABLE: /, ''), {
-    reason: 'busy',
-    retryAfterMs: throttledMs,
-    cause: error,
-  })
+  const details = { reason: 'busy', retryAfterMs: throttledMs, cause }
+  return new LeaseholdError('UNAVAILABLE', plainMessageOf(said), details)
 }
 
 /** How long to leave a table alone that takes no more: its capacity is counted by the second. */
 const throttledMs = 1000
 
-const signedParts = new Set(['InvalidSignatureException', 'SignatureDoesNotMatch', 'IncompleteSignatureException'])
+/**
+ * The SDK's errors carry the request, with the session token among its headers, and AWS explains a refused signature by all that was
+ * signed: neither may be printed.
+ */
+function withoutRequest(error: unknown): Error {
+  const [firstLine = ''] = messageOf(error).split('\n')
+  const { code, $metadata } = (error ?? {}) as { readonly code?: unknown; readonly $metadata?: unknown }
+  const cause = new Error(firstLine.slice(0, 300).replace(/\.$/, ''))
+  return Object.assign(cause, { name: nameOf(error) || 'Error', code, $metadata })
+}
 
 const busy: Explanation = {
   reason: 'busy',
@@ -58,10 +62,17 @@ const busy: Explanation = {
 }
 const credentials: Explanation = {
   reason: 'auth',
-  advice: 'The AWS SDK finds credentials in the environment, in ~/.aws, or of the instance; `aws sts get-caller-identity` shows them.',
+  advice:
+    'The AWS SDK finds credentials in the environment, in ~/.aws, or of the instance; `aws sts get-caller-identity` shows them.',
 }
-const expired: Explanation = { reason: 'auth', advice: 'Sign in again, or give the client credentials that it can refresh.' }
-const skewed: Explanation = { reason: 'auth', advice: "Set this machine's clock (NTP): AWS takes signatures of the last minutes only." }
+const expired: Explanation = {
+  reason: 'auth',
+  advice: 'Sign in again, or give the client credentials that it can refresh.',
+}
+const skewed: Explanation = {
+  reason: 'auth',
+  advice: "Set this machine's clock (NTP): AWS takes signatures of the last minutes only.",
+}
 const forbidden: Explanation = {
   reason: 'auth',
   advice: 'The policy must allow dynamodb:DescribeTable, BatchGetItem, PutItem and Scan on the table.',

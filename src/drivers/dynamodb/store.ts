@@ -125,7 +125,11 @@ export class DynamodbStore implements ClocklessStore<Revision> {
     const items: DynamodbItem[] = []
     let wanted: object | undefined = { Keys: keys.map((key) => ({ k: { S: key } })), ConsistentRead: true }
     for (let pauseMs = 20; ; pauseMs *= 2) {
-      const answer = (await this.#call('BatchGetItem', { RequestItems: { [table]: wanted } }, until - performance.now())) as {
+      const answer = (await this.#call(
+        'BatchGetItem',
+        { RequestItems: { [table]: wanted } },
+        until - performance.now(),
+      )) as {
         readonly Responses?: Readonly<Record<string, readonly DynamodbItem[]>>
         readonly UnprocessedKeys?: Readonly<Record<string, object>>
       }
