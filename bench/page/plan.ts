@@ -26,6 +26,7 @@ export const plan: readonly PlannedBench[] = [
   planned('postgres-latency'),
   planned('postgres-contention'),
   planned('etcd'),
+  planned('dynamodb'),
   planned('mongodb', [], 8),
   planned('server'),
 ]

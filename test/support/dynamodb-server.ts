@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { DynamoDBClient, ListTablesCommand, type DynamoDBClientConfig } from '@aws-sdk/client-dynamodb'
+import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb'
 import { dynamodbFolder, javaProgram } from './dynamodb-program.ts'
 import { freePort } from './free-port.ts'
 import { makeFolder, removeFolder } from './scratch-folder.ts'
@@ -20,7 +20,7 @@ let tables = 0
 export const freshTable = (): string => `locks-${process.pid}-${(tables += 1)}`
 
 /** A client of the server, or of a proxy in front of it. */
-export function dynamodbClient(port: number, config: DynamoDBClientConfig = {}): DynamoDBClient {
+export function dynamodbClient(port: number, config: object = {}): DynamoDBClient {
   return new DynamoDBClient({ region, endpoint: endpointAt(port), credentials: dynamodbCredentials, ...config })
 }
 
@@ -55,9 +55,15 @@ export class DynamodbServer extends ServerProcess {
     const program = dynamodbFolder()
     const args = [
       // One short-lived server a file: compiling its code well costs more than it gains.
-      ...['-Xmx256m', '-XX:TieredStopAtLevel=1', '-XX:+UseSerialGC'],
+      '-Xmx256m',
+      '-XX:TieredStopAtLevel=1',
+      '-XX:+UseSerialGC',
       `-Djava.library.path=${path.join(program, 'DynamoDBLocal_lib')}`,
-      ...['-jar', path.join(program, 'DynamoDBLocal.jar'), '-sharedDb', '-port', String(this.port)],
+      '-jar',
+      path.join(program, 'DynamoDBLocal.jar'),
+      '-sharedDb',
+      '-port',
+      String(this.port),
       ...(this.#isDurable ? ['-dbPath', this.#folder] : ['-inMemory']),
     ]
     const child = spawn(javaProgram(), args, { stdio: 'ignore', cwd: this.#folder })

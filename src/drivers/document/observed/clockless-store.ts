@@ -1,4 +1,4 @@
-import type { ListQuery, LockDriver, Supports } from '../../../core/contract/driver.ts'
+import type { ListQuery, Supports } from '../../../core/contract/driver.ts'
 import type { LeaseholdError } from '../../../core/errors.ts'
 import type { ObservedDocument } from './observed-document.ts'
 
@@ -39,7 +39,7 @@ export interface ClocklessStore<Revision> extends ObservedSwapper<Revision> {
   readonly supports: Supports
   /** How often waiters read their keys. @default from 50 ms to 1 s, and 10 keys a second */
   readonly polling?: ClocklessPolling | undefined
-  /** As of {@link LockDriver.warnings}. */
+  /** What an operator should know of this store, as `open` found it: sentences that say what to do. */
   readonly warnings?: readonly string[]
   open(): Promise<void>
   close(): Promise<void>
