@@ -58,6 +58,7 @@ const groups: readonly Group[] = [
       'postgres-advisory',
       'mongodb',
       'etcd',
+      'dynamodb',
       'github',
       'http',
       'quorum',

@@ -88,6 +88,7 @@ describe('an example of the published declarations', () => {
       'drivers/postgres-advisory/driver': ['postgresAdvisory'],
       'drivers/mongodb/driver': ['mongodb'],
       'drivers/etcd/driver': ['etcd'],
+      'drivers/dynamodb/driver': ['dynamodb'],
       'drivers/github/driver': ['github'],
       'drivers/quorum/driver': ['quorum'],
       'drivers/http/driver': ['http'],

@@ -1,7 +1,9 @@
 // Compiled by test/unit/types.test.ts and scripts/consumers/types.mjs, with the clients' own types. Never run.
+import { DynamoDB, DynamoDBClient } from '@aws-sdk/client-dynamodb'
 import { Cluster, Redis } from 'ioredis'
 import type { LockDriver } from 'leasehold'
 import { mongoGuard, redisGuard, sqlGuard } from 'leasehold/guards'
+import { dynamodb } from 'leasehold/dynamodb'
 import { mongodb } from 'leasehold/mongodb'
 import { postgres } from 'leasehold/postgres'
 import { postgresAdvisory } from 'leasehold/postgres-advisory'
@@ -26,6 +28,8 @@ export const drivers: readonly LockDriver[] = [
   postgresAdvisory(pool),
   mongodb(mongo),
   mongodb(mongo.db('shop')),
+  dynamodb(new DynamoDBClient()),
+  dynamodb(new DynamoDB(), { table: 'locks' }),
 ]
 
 export const guards = [redisGuard(new Redis()), redisGuard(createClient())] as const

@@ -12,7 +12,7 @@ const bars: readonly { readonly what: string; readonly of: string; readonly kilo
     of: `${createLocks}; export * from './src/drivers/http/driver.ts'`,
     kilobytesMax: 48,
   },
-  ...['sqlite', 'redis', 'postgres', 'mongodb', 'etcd', 'postgres-advisory', 'github', 'memory'].map((driver) => ({
+  ...['sqlite', 'redis', 'postgres', 'mongodb', 'etcd', 'dynamodb', 'postgres-advisory', 'github', 'memory'].map((driver) => ({
     what: `createLocks and leasehold/${driver}`,
     of: `${createLocks}; export * from './src/drivers/${driver}/driver.ts'`,
     // The scripts of Redis are the rule once more, in Lua.

@@ -6,6 +6,7 @@ import type { Locks } from '../../src/api/locks.ts'
 import { github } from '../../src/drivers/github/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
+import { dynamodb } from '../../src/drivers/dynamodb/driver.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
@@ -58,6 +59,8 @@ const calls: Record<string, (locks: Locks, option: never) => unknown> = {
   'postgresAdvisory: ttl → ttlMs': (_locks, option) => postgresAdvisory(url, option),
   'mongodb: colection → collection': (_locks, option) => mongodb('mongodb://127.0.0.1:1/db', option),
   'etcd: perfix → prefix': (_locks, option) => etcd('etcd://127.0.0.1:1', option),
+  'dynamodb: tabel → table': (_locks, option) => dynamodb('dynamodb://locks', option),
+  'dynamodb: prefix → table': (_locks, option) => dynamodb('dynamodb://locks', option),
   'github: tokn → token': (_locks, option) => github('owner/repo', option),
   'poll: mn → min': (_locks, option: object) => github('owner/repo', { poll: { max: '1s', ...option } as never }),
   'http: tokn → token': (_locks, option: object) => http({ url: 'http://127.0.0.1:1', ...option }),
@@ -108,6 +111,7 @@ describe('an option that is misspelt', () => {
     ['redis', 'redis://127.0.0.1:1?database=3', 'There is no option "database" of a Redis URL'],
     ['redis-cluster', 'redis-cluster://127.0.0.1:1?prefx=a', 'There is no option "prefx" of a Redis URL'],
     ['etcd', 'etcd://127.0.0.1:1?prefx=a', 'There is no option "prefx" of an etcd URL'],
+    ['dynamodb', 'dynamodb://locks?regoin=a', 'There is no option "regoin" of a DynamoDB URL'],
     // What is a prefix in one store has the name of the field in another.
     ['postgres', `${url}?prefix=a`, "takes no ?prefix=. It is 'schema' here."],
     ['postgres-advisory', `postgres-advisory://127.0.0.1:1/db?prefix=a`, "takes no ?prefix=. It is 'schema' here."],

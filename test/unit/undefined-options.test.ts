@@ -1,6 +1,7 @@
 /** An option that is undefined is one that is absent: the URL's or the default holds. */
 import { describe, expect, test } from 'vitest'
 import { withDefaults } from '../../src/core/contract/option-names.ts'
+import { dynamodb } from '../../src/drivers/dynamodb/driver.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
@@ -31,6 +32,7 @@ describe('every option of a driver may be undefined', () => {
     'postgres-advisory': () => postgresAdvisory('postgres://127.0.0.1:1/a', { schema: undefined, ttlMs: undefined }),
     mongodb: () => mongodb('mongodb://127.0.0.1:1/a', { collection: undefined, ttl: undefined, timeout: undefined }),
     etcd: () => etcd('etcd://127.0.0.1:1', { prefix: undefined, ttl: undefined, heartbeat: undefined }),
+    dynamodb: () => dynamodb('dynamodb://locks', { table: undefined, ttl: undefined, readsPerSecond: undefined }),
     http: () => http({ url: 'http://127.0.0.1:1', token: undefined, ca: undefined, answerWithinMs: undefined }),
   }
   test.each(Object.entries(drivers))('%s', async (_, make) => {

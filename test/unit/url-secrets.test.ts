@@ -1,6 +1,7 @@
 /** What is in a URL beside the place of a store is secret: it must be in no error, however the URL is written, nor in its causes. */
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
+import { dynamodb } from '../../src/drivers/dynamodb/driver.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
@@ -11,7 +12,7 @@ import { redis } from '../../src/drivers/redis/driver.ts'
 import { connect } from '../../src/index.ts'
 import { serve } from '../../src/server/index.ts'
 
-const schemes = ['redis', 'redis-cluster', 'postgres', 'postgres-advisory', 'mongodb', 'etcd', 'http']
+const schemes = ['redis', 'redis-cluster', 'postgres', 'postgres-advisory', 'mongodb', 'etcd', 'dynamodb', 'http']
 const cased = schemes.flatMap((scheme) => [scheme, scheme.toUpperCase(), scheme[0]?.toUpperCase() + scheme.slice(1)])
 /** Port 1 is nobody's. */
 const places = [
@@ -60,6 +61,7 @@ describe('the secrets of a URL are in no error', { timeout: 60_000 }, () => {
     ['postgres-advisory', postgresAdvisory],
     ['mongodb', mongodb],
     ['etcd', etcd],
+    ['dynamodb', dynamodb],
     ['http', http],
   ]
   test.each(
