@@ -93,6 +93,23 @@ describe('an observer of a store without a clock', () => {
     expect(observations.firstSeenAt('key', { id: 'a', beat: 'first' })).toBeUndefined()
   })
 
+  test.each(['before', 'after'])(
+    'counts what it wrote from the answer, though readings that knew nothing of it came %s that',
+    (when) => {
+      const observations = new Observations()
+      const writing = observations.begin()
+      const old = [{ id: 'a', beat: 'old' }]
+      const [early, late] = [observations.begin(), observations.begin()]
+      if (when === 'before') observations.see('key', old, 10, early)
+      observations.wrote('key', [{ id: 'a', beat: 'new' }], 20, writing)
+      observations.see('key', [], 30, late)
+      observations.see('key', [{ id: 'a', beat: 'new' }], 1000, observations.begin())
+      expect(observations.firstSeenAt('key', { id: 'a', beat: 'new' })).toBe(20)
+      observations.see('key', [], 1010, observations.begin())
+      expect(observations.firstSeenAt('key', { id: 'a', beat: 'new' })).toBeUndefined()
+    },
+  )
+
   test('forgets the key that it saw longest ago when there are too many, and counts it anew', () => {
     const observations = new Observations(2)
     for (const key of ['a', 'b', 'c']) observations.see(key, [{ id: key, beat: '1' }], 0, observations.begin())

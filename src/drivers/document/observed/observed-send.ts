@@ -114,7 +114,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     for (const [index, { key }] of swaps.entries()) {
       if (results[index] !== 'swapped') continue
       const { document, renewed } = written[index] as Written
-      observations.see(key, beatsOf(document), at, writing)
+      observations.wrote(key, beatsOf(document), at, writing)
       this.#note(key, document, renewed)
     }
     return results
