@@ -33,6 +33,7 @@ export function isBeingMade(error: unknown): boolean {
 
 /** The error a user sees: what happened, and what to do. */
 export function dynamodbError(error: unknown): LeaseholdError {
+  if (error instanceof CallTimedOut) return explained('DynamoDB', error, explain)
   const cause = withoutRequest(error)
   const { name, message: text } = cause
   const message = name === 'Error' ? text : `${name}: ${text}`
