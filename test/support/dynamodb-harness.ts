@@ -1,21 +1,23 @@
-import { DeleteTableCommand, type DynamoDBClient } from '@aws-sdk/client-dynamodb'
+import type { DynamoDBClient } from '@aws-sdk/client-dynamodb'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
 import { Observations } from '../../src/drivers/document/observed/observations.ts'
 import { ObservedDriver } from '../../src/drivers/document/observed/observed-driver.ts'
 import { dynamodbStore, type DynamodbOptions } from '../../src/drivers/dynamodb/driver.ts'
 import { fakeTime, type Harness } from '../../src/testing/index.ts'
-import { freshTable } from './dynamodb-server.ts'
+import { deleteItems, freshTable } from './dynamodb-server.ts'
 
 /**
- * A table of its own for each bench, whose clock only the bench moves, for all drivers: each has seen every write at once. Pauses after
- * lost races, and between reads of those who wait, pass by themselves.
+ * A table that begins empty for each bench, whose clock only the bench moves, for all drivers: each has seen every write at once. Pauses
+ * after lost races, and between reads of those who wait, pass by themselves.
  */
 export function dynamodbHarness(
   client: DynamoDBClient,
   options: DynamodbOptions & { readonly restart?: () => Promise<void> } = {},
 ): Harness {
   const { restart, ...rest } = options
+  // One for all: making a table costs the local server more than a test does.
+  const table = freshTable()
   return {
     async open() {
       const time = fakeTime()
@@ -23,11 +25,8 @@ export function dynamodbHarness(
       const environment = { ...time.environment, timer: real.timer.bind(real) }
       let observations = new Observations()
       const drivers: LockDriver[] = []
-      const used: string[] = []
-      let table = freshTable()
       return {
         async driver() {
-          used.push(table)
           const store = dynamodbStore(client, { table, createTable: true, readsPerSecond: 10_000, ...rest })
           const driver = new ObservedDriver(store, environment, { observations, watching: real })
           drivers.push(driver)
@@ -37,19 +36,12 @@ export function dynamodbHarness(
         advance: (ms) => time.advance(ms),
         ...(restart !== undefined && { restart }),
         async empty() {
-          await client.send(new DeleteTableCommand({ TableName: table }))
-          // Comes back empty under its name.
-          const remade = dynamodbStore(client, { table, createTable: true })
-          await remade.open()
-          await remade.close()
+          await deleteItems(client, table)
           observations = new Observations()
         },
         async close() {
           await Promise.all(drivers.map((driver) => driver.close()))
-          for (const each of new Set(used)) {
-            await client.send(new DeleteTableCommand({ TableName: each })).catch(() => {})
-          }
-          table = freshTable()
+          await deleteItems(client, table)
         },
       }
     },

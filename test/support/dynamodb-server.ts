@@ -2,7 +2,7 @@
 import { spawn } from 'node:child_process'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { DynamoDBClient, ListTablesCommand } from '@aws-sdk/client-dynamodb'
+import { BatchWriteItemCommand, DynamoDBClient, ListTablesCommand, ScanCommand } from '@aws-sdk/client-dynamodb'
 import { dynamodbFolder, javaProgram } from './dynamodb-program.ts'
 import { freePort } from './free-port.ts'
 import { makeFolder, removeFolder } from './scratch-folder.ts'
@@ -96,5 +96,15 @@ async function answers(client: DynamoDBClient): Promise<boolean> {
     return true
   } catch {
     return false
+  }
+}
+
+/** Deletes every item of a table. */
+export async function deleteItems(client: DynamoDBClient, table: string): Promise<void> {
+  const { Items = [] } = await client.send(new ScanCommand({ TableName: table, ProjectionExpression: 'k' }))
+  const deletions = Items.flatMap(({ k }) => (k === undefined ? [] : [{ DeleteRequest: { Key: { k } } }]))
+  // As many as DynamoDB takes.
+  for (let from = 0; from < deletions.length; from += 25) {
+    await client.send(new BatchWriteItemCommand({ RequestItems: { [table]: deletions.slice(from, from + 25) } }))
   }
 }

@@ -1,12 +1,11 @@
-import { DeleteTableCommand } from '@aws-sdk/client-dynamodb'
 import { dynamodb } from '../../../src/drivers/dynamodb/driver.ts'
 import {
+  deleteItems,
   dynamodbClient,
   dynamodbCredentials,
   DynamodbServer,
   dynamodbUrl,
 } from '../../../test/support/dynamodb-server.ts'
-import { eventually } from '../../../test/support/eventually.ts'
 import { TcpProxy } from '../../../test/support/tcp-proxy.ts'
 import { processesMax, type ChaosStore } from '../store.ts'
 
@@ -16,12 +15,9 @@ const table = 'chaos'
 export async function dynamodbChaos(): Promise<ChaosStore> {
   const server = await DynamodbServer.start({ isDurable: true })
   const client = dynamodbClient(server.port)
-  const makeTable = async (): Promise<void> => {
-    const driver = dynamodb(client, { table, createTable: true })
-    await driver.open()
-    await driver.close()
-  }
-  await makeTable()
+  const driver = dynamodb(client, { table, createTable: true })
+  await driver.open()
+  await driver.close()
   const proxies = await Promise.all(Array.from({ length: processesMax }, () => TcpProxy.start(server)))
   const { accessKeyId, secretAccessKey } = dynamodbCredentials
   // The SDK warns of Node 20.
@@ -29,7 +25,9 @@ export async function dynamodbChaos(): Promise<ChaosStore> {
   // This process looks at the store, too.
   Object.assign(process.env, environment)
   return {
-    url: (slot) => dynamodbUrl(proxies[slot]?.port ?? server.port, table),
+    // Those who wait are to be served within a minute, after each round.
+    url: (slot) =>
+      `${dynamodbUrl(proxies[slot]?.port ?? server.port, table)}&waitMin=20&waitMax=100&readsPerSecond=500`,
     directUrl: dynamodbUrl(server.port, table),
     proxies,
     faults: {
@@ -45,21 +43,16 @@ export async function dynamodbChaos(): Promise<ChaosStore> {
           return () => server.thaw()
         },
       },
-      'the table deleted and made again': {
+      'all items deleted': {
         forgets: true,
         begin: async () => {
-          await client.send(new DeleteTableCommand({ TableName: table })).catch(() => {})
-          // The server may be frozen or gone meanwhile.
-          const isMade = (): Promise<boolean> =>
-            makeTable().then(
-              () => true,
-              () => false,
-            )
-          return async () => void (await eventually(isMade, 'The table'))
+          // The server may be frozen or gone meanwhile: then nothing is lost.
+          await deleteItems(client, table).catch(() => {})
+          return () => {}
         },
       },
     },
-    // After a table was lost, fences come from the clocks of clients.
+    // After items were lost, fences come from the clocks of clients.
     keepsClocks: true,
     environment,
     // A crash is noticed a ttl after it, and the local server takes its time.

@@ -5,10 +5,10 @@
  * their keys within a budget that is documented in money. Decisions 125 and 132.
  */
 import type { LockDriver } from '../../core/contract/driver.ts'
-import { checkOptions, type OptionNames } from '../../core/contract/option-names.ts'
+import { checkOptions, withDefaults, type OptionNames } from '../../core/contract/option-names.ts'
 import { fullSupport, leaseDefaults } from '../../core/contract/supports.ts'
 import { LeaseholdError } from '../../core/errors.ts'
-import { timerMs, type Duration } from '../../core/time/duration.ts'
+import { parseDuration, timerMs, type Duration } from '../../core/time/duration.ts'
 import { documentDriver, type ClocklessPolling } from '../document/driver.ts'
 import { urlParameters } from '../kit/url.ts'
 import type { DynamodbClientLike, DynamodbPlace } from './client.ts'
@@ -112,13 +112,14 @@ export function dynamodbStore(source: DynamodbSource, options: DynamodbOptions =
   if (fromUrl !== undefined && options.table !== undefined) {
     throw new LeaseholdError('INVALID', 'A URL of DynamoDB names the table: leave out the option table.')
   }
+  const wanted = withDefaults<DynamodbOptions>(fromUrl?.options ?? {}, options)
   return new DynamodbStore({
     source: fromUrl?.place ?? (source as DynamodbClientLike),
-    table: fromUrl?.table ?? options.table ?? 'leasehold',
-    mayCreate: options.createTable ?? fromUrl?.mayCreate ?? false,
-    timeoutMs: timerMs(options.timeout ?? 5000, 'timeout'),
-    polling: pollingOf(options),
-    supports: { ...fullSupport, ...leaseDefaults(options) },
+    table: wanted.table ?? 'leasehold',
+    mayCreate: wanted.createTable ?? false,
+    timeoutMs: timerMs(wanted.timeout ?? 5000, 'timeout'),
+    polling: pollingOf(wanted),
+    supports: { ...fullSupport, ...leaseDefaults(wanted) },
   })
 }
 
@@ -132,22 +133,25 @@ function pollingOf({ waitMin, waitMax, readsPerSecond: keysPerSecondMax = 10 }: 
 
 /** What a URL says. */
 interface DynamodbAddress {
-  readonly table: string
   readonly place: DynamodbPlace
-  readonly mayCreate: boolean | undefined
+  readonly options: DynamodbOptions
 }
 
-const parameterNames = { region: true, endpoint: true, createTable: true }
+const parameterNames = {
+  region: true,
+  endpoint: true,
+  createTable: true,
+  waitMin: true,
+  waitMax: true,
+  readsPerSecond: true,
+  timeout: true,
+}
 
 /** `dynamodb://TABLE?region=REGION&endpoint=URL&createTable=true`. Credentials do not belong there. @internal */
 export function parseDynamodbUrl(url: string): DynamodbAddress {
   const [, table = '', query = ''] = /^dynamodb:\/\/([\w.-]{3,255})\/?(?:\?(.*))?$/s.exec(url) ?? []
   if (table === '') throw notAnAddress()
   const parameters = urlParameters(query, parameterNames, 'a DynamoDB URL', notAnAddress)
-  const createTable = parameters.get('createTable')
-  if (createTable !== undefined && createTable !== 'true' && createTable !== 'false') {
-    throw new LeaseholdError('INVALID', 'createTable in the URL of DynamoDB is true or false.')
-  }
   const endpoint = parameters.get('endpoint')
   if (endpoint !== undefined && !/^https?:\/\/[^\s/]+/.test(endpoint)) {
     throw new LeaseholdError(
@@ -155,10 +159,25 @@ export function parseDynamodbUrl(url: string): DynamodbAddress {
       'endpoint in the URL of DynamoDB is a URL that begins with http:// or https://.',
     )
   }
+  const createTable = parameters.get('createTable')
+  if (createTable !== undefined && createTable !== 'true' && createTable !== 'false') {
+    throw new LeaseholdError('INVALID', 'createTable in the URL of DynamoDB is true or false.')
+  }
+  const durationOf = (name: string): Duration | undefined => {
+    const text = parameters.get(name)
+    return text === undefined ? undefined : /^\d+$/.test(text) ? Number(text) : parseDuration(text, name)
+  }
+  const reads = parameters.get('readsPerSecond')
   return {
-    table,
     place: { region: parameters.get('region'), endpoint },
-    mayCreate: createTable === undefined ? undefined : createTable === 'true',
+    options: {
+      table,
+      createTable: createTable === undefined ? undefined : createTable === 'true',
+      waitMin: durationOf('waitMin'),
+      waitMax: durationOf('waitMax'),
+      readsPerSecond: reads === undefined ? undefined : Number(reads || Number.NaN),
+      timeout: durationOf('timeout'),
+    },
   }
 }
 

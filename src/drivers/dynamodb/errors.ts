@@ -9,7 +9,7 @@ interface AwsFault {
 }
 
 /** The message of a call that timed out. */
-export const noAnswerInTime = (withinMs: number): string => `There was no answer within ${withinMs} ms`
+export const noAnswerWithin = (withinMs: number): string => `There was no answer within ${withinMs} ms`
 
 /** Somebody else wrote the item, or the client sent its own write twice and the first one counted. */
 export function isConflict(error: unknown): boolean {

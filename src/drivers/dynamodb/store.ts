@@ -24,7 +24,7 @@ import {
   type DynamodbItem,
   type DynamodbPlace,
 } from './client.ts'
-import { dynamodbError, isConflict, noAnswerInTime, wasRepeated } from './errors.ts'
+import { dynamodbError, isConflict, noAnswerWithin, wasRepeated } from './errors.ts'
 import { openTable, removalAttribute } from './table.ts'
 
 /** What a store is made of. */
@@ -93,12 +93,12 @@ export class DynamodbStore implements ClocklessStore<Revision> {
     if (connection === undefined) throw new LeaseholdError('CLOSED', 'This DynamoDB store has been closed.')
     const limitMs = Math.min(withinMs, this.#setup.timeoutMs)
     const until = performance.now() + limitMs
-    if (!(await this.#calls.take(limitMs))) throw new CallTimedOut(noAnswerInTime(Math.round(limitMs)))
+    if (!(await this.#calls.take(limitMs))) throw new CallTimedOut(noAnswerWithin(Math.round(limitMs)))
     const abort = new AbortController()
     this.#underWay.add(abort)
     try {
       const sent = connection.client.send(connection.command(name, input), { abortSignal: abort.signal })
-      return await withTimeout(sent, until - performance.now(), () => noAnswerInTime(Math.round(limitMs)))
+      return await withTimeout(sent, until - performance.now(), () => noAnswerWithin(Math.round(limitMs)))
     } finally {
       // The SDK would go on trying.
       abort.abort()
