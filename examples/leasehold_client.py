@@ -42,7 +42,7 @@ class Lock:
                 if problem.code in ("NOT_HELD", "LOST"): self.until = 0
 
     @property
-    def held(self): return time.monotonic() < self.until
+    def held(self): return not self.over.is_set() and time.monotonic() < self.until
 
     def __enter__(self):
         self.keep(self.call("PUT", timeout=self.wait + 10, ttl=f"{self.ttl}s", wait=f"{self.wait}s", **self.more))

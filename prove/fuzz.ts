@@ -3,6 +3,7 @@
  * that are cut, repeated and changed; the others are calls in rows, with JSON and URLs whose parts are changed. The last of them go to a real
  * `leasehold serve` over sockets (default: a hundredth), the others to a server in this process, over connections that are not the system's. No
  * answer may be a 5xx, tell of a failing store or take longer than 2 s, and neither server may end or grow. SIGTERM goes on to the last part.
+ * Runs with `node --max-old-space-size=256`, as the server over sockets does: with more, Node collects so late that it looks like growth.
  */
 import { readFileSync } from 'node:fs'
 import { connect as connectSocket } from 'node:net'

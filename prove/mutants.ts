@@ -7,6 +7,7 @@
  *   --jobs N                             so many at a time (default 2)
  *   --left                               only those that were not found when they were last planted
  *   --no-control                         without the control
+ *   --only-control                       nothing but the control
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import path from 'node:path'
@@ -27,6 +28,7 @@ const { values, positionals } = parseArgs({
     jobs: { type: 'string', default: '2' },
     left: { type: 'boolean', default: false },
     'no-control': { type: 'boolean', default: false },
+    'only-control': { type: 'boolean', default: false },
   },
 })
 
@@ -51,6 +53,7 @@ if (wanted.length === 0) {
   process.exit(2)
 }
 if (values.list) for (const { room, name, mutant } of wanted) console.log(`${room}: ${name} (${mutant.file})`)
+else if (values['only-control']) process.exitCode = (await control()) ? 0 : 1
 else await prove()
 
 async function prove(): Promise<void> {

@@ -1,6 +1,7 @@
 /**
  * The specification in `spec/`, checked: the rule, the client and the quorum, for at most STATES states each (default
- * 1,000,000), then TRACES traces (default 10,000) of memory, SQLite, Redis and PostgreSQL. Names after these: only those parts.
+ * 1,000,000), then TRACES traces (default 10,000) of memory, SQLite, Redis, PostgreSQL and of clients in the simulator. Names after
+ * these: only those parts.
  */
 import path from 'node:path'
 import { report } from '../bench/report.ts'
@@ -11,7 +12,8 @@ import { sqlite } from '../src/drivers/sqlite/driver.ts'
 import { check, type Check } from '../test/specification/checker.ts'
 import { mutants } from '../test/specification/mutants.ts'
 import { clientCheck, crowds, quorumCheck, ruleCheck } from '../test/specification/scenes.ts'
-import { recordTrace, refusedStep, type RecordedStore } from '../test/specification/traces.ts'
+import { simulatedTraces } from '../test/specification/simulated-traces.ts'
+import { recordTrace, refusedStep, type RecordedStore, type Trace } from '../test/specification/traces.ts'
 import { postgresHarness } from '../test/support/postgres-harness.ts'
 import { PostgresServer } from '../test/support/postgres-server.ts'
 import { RedisServer } from '../test/support/redis-server.ts'
@@ -99,23 +101,40 @@ async function opened(driver: LockDriver, after = async (): Promise<void> => {})
   return { driver, advance, close }
 }
 
-const perStore = Math.ceil(Number(traces) / Object.keys(stores).filter(isAsked).length)
+const sources = [...Object.keys(stores), 'simulator'].filter(isAsked)
+const perSource = Math.ceil(Number(traces) / sources.length)
+
+function followed(name: string, seed: number, trace: Trace): void {
+  const step = refusedStep(trace)
+  found.traces += 1
+  if (step === undefined) return
+  found.refused += 1
+  console.log(
+    `${name}, seed ${seed}: step ${step} is refused\n${JSON.stringify(trace.steps.slice(0, step), undefined, 1)}`,
+  )
+}
+
 for (const [index, [name, open]] of Object.entries(stores).entries()) {
-  if (!isAsked(name) || Number(traces) === 0) continue
+  if (!isAsked(name) || perSource === 0) continue
   const store = await open()
   const firstSeed = 1 + index * 1_000_000
-  for (let seed = firstSeed; seed < firstSeed + perStore; seed += 1) {
-    const trace = await recordTrace(store, seed, 25)
-    const step = refusedStep(trace)
-    found.traces += 1
-    if (step === undefined) continue
-    found.refused += 1
-    console.log(
-      `${name}, seed ${seed}: step ${step} is refused\n${JSON.stringify(trace.steps.slice(0, step), undefined, 1)}`,
-    )
+  for (let seed = firstSeed; seed < firstSeed + perSource; seed += 1) {
+    followed(name, seed, await recordTrace(store, seed, 25))
   }
   await store.close()
-  console.log(`${name}: ${perStore} traces`)
+  console.log(`${name}: ${perSource} traces`)
+}
+
+if (isAsked('simulator')) {
+  let [count, steps] = [0, 0]
+  for (let seed = 1; count < perSource; seed += 1) {
+    for (const trace of await simulatedTraces(seed)) {
+      followed('simulator', seed, trace)
+      count += 1
+      steps += trace.steps.length
+    }
+  }
+  console.log(`simulator: ${count} traces of ${Math.round(steps / Math.max(1, count))} steps`)
 }
 
 const { broken, refused, mutants: planted, mutantsFound, ...figures } = found

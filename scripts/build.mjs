@@ -64,11 +64,12 @@ async function buildForNode(entries) {
 
 /** src/testing/find-vitest.ts for the package. */
 const findVitest = `import { useVitest } from './testing.js'
-useVitest(
-  await import('vitest').catch((error) => {
-    if (!error.code?.endsWith('MODULE_NOT_FOUND')) throw error
-  }),
-)
+if (process.env.VITEST !== undefined)
+  useVitest(
+    await import('vitest').catch((error) => {
+      if (!error.code?.endsWith('MODULE_NOT_FOUND')) throw error
+    }),
+  )
 `
 
 async function buildForBundlers(entries) {

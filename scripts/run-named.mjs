@@ -26,12 +26,12 @@ if (name === undefined || name === '--help') {
   // Both builds: what is run may import src, and may start the package or its command as a user would.
   run(path.join(root, 'scripts/build.mjs'), [])
   run(path.join(root, 'scripts/build.mjs'), ['--dev'])
-  run(path.join(root, '.build', kind, `${name}.js`), args)
+  run(path.join(root, '.build', kind, `${name}.js`), args, nodeOptionsOf(name))
 }
 
 /** Runs a script, and when it fails ends this process the same way. */
-function run(script, scriptArguments) {
-  const { status } = spawnSync(process.execPath, [script, ...scriptArguments], { stdio: 'inherit' })
+function run(script, scriptArguments, nodeOptions = []) {
+  const { status } = spawnSync(process.execPath, [...nodeOptions, script, ...scriptArguments], { stdio: 'inherit' })
   if (status !== 0) process.exit(status ?? 1)
 }
 
@@ -52,6 +52,12 @@ function descriptionOf(each) {
   const text = readFileSync(path.join(folder, `${each}.ts`), 'utf8')
   const comment = /\/\*\*([^]*?)\*\//.exec(text)?.[1] ?? ''
   return comment.replaceAll(/^ *\* ?/gm, '').trim()
+}
+
+/** What the doc comment says that Node is started with: "Runs with `node --flag`". */
+function nodeOptionsOf(each) {
+  const [, options] = /Runs with `node ([^`]+)`/.exec(descriptionOf(each)) ?? []
+  return options?.split(' ') ?? []
 }
 
 function nameOf(file) {

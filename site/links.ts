@@ -1,6 +1,7 @@
 /** What the links of the Markdown in docs/ become on the site. They are written for GitHub, where a link names a file. */
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
+import { pagesIn } from './sidebar.ts'
 
 const repository = 'https://github.com/leasehold/leasehold/blob/main'
 
@@ -19,6 +20,16 @@ export function siteLink(link: string, page: string, docs: string): string {
   if (target.endsWith('.md')) return `${file.replace(/(?<=^|\/)README\.md$/, 'index.md')}${anchor}`
   const isPicture = /\.(?:png|svg)$/.test(target) && existsSync(path.join(docs, '..', target))
   return isPicture ? link : `${repository}/${target}${anchor}`
+}
+
+/** The pictures that a page links to and does not show, below docs/: VitePress copies only those that it shows. */
+export function linkedPictures(docs: string): string[] {
+  const pictures = pagesIn(docs).flatMap((page) =>
+    [
+      ...readFileSync(path.join(docs, `${page}.md`), 'utf8').matchAll(/(?<!!)\[[^\]]*\]\(([^):#]+\.(?:png|svg))\)/g),
+    ].map(([, link = '']) => path.posix.join(path.posix.dirname(page), link)),
+  )
+  return [...new Set(pictures)].filter((picture) => existsSync(path.join(docs, picture)))
 }
 
 /** The name by which a heading can be linked to, as GitHub makes it. */

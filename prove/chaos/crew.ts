@@ -135,15 +135,9 @@ export class Crew implements WholeCrew {
 
   /** Has every waiter served and no new one begin. Resolves to what each client did. */
   async rest(): Promise<RestedClient[]> {
-    await this.#allWithin(
-      this.#members.map(({ ready }) => ready),
-      'is ready',
-    )
+    await this.#allWithin(({ ready }) => ready, 'ready')
     this.#tell({ type: 'rest' })
-    const rested = await this.#allWithin(
-      this.#members.map((member) => member.rested.promise),
-      'has rested',
-    )
+    const rested = await this.#allWithin((member) => member.rested.promise, 'at rest')
     return rested.map((found, index) => ({ ...found, name: this.#members[index]?.name ?? '' }))
   }
 
@@ -154,10 +148,7 @@ export class Crew implements WholeCrew {
 
   async end(): Promise<Ended[]> {
     this.#tell({ type: 'end' })
-    return this.#allWithin(
-      this.#members.map((member) => member.farewell.promise),
-      'has ended',
-    )
+    return this.#allWithin((member) => member.farewell.promise, 'at its end')
   }
 
   /** Ends what still runs. */
@@ -177,13 +168,22 @@ export class Crew implements WholeCrew {
     for (const { child } of this.#members) if (child.connected) child.send(order, () => {})
   }
 
-  async #allWithin<Value>(promises: readonly Promise<Value>[], what: string): Promise<Value[]> {
+  async #allWithin<Value>(promised: (member: Member) => Promise<Value>, what: string): Promise<Value[]> {
+    const missing = new Set(this.#members.map(({ name }) => name))
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<never>((_resolve, reject) => {
-      timer = setTimeout(() => reject(new Error(`Not every client ${what} within ${restWithinMs} ms.`)), restWithinMs)
+      timer = setTimeout(() => {
+        const names = [...missing].join(', ')
+        reject(new Error([`Not ${what} within ${restWithinMs} ms: ${names}.`, ...this.complaints].join('\n')))
+      }, restWithinMs)
+    })
+    const all = this.#members.map(async (member) => {
+      const value = await promised(member)
+      missing.delete(member.name)
+      return value
     })
     try {
-      return await Promise.race([Promise.all(promises), late])
+      return await Promise.race([Promise.all(all), late])
     } finally {
       clearTimeout(timer)
     }
@@ -235,6 +235,11 @@ export class Crew implements WholeCrew {
     child.on('exit', (code, signal) => {
       if (member.isKilled || code === 0) return
       this.complaints.push(`${name} ended with ${String(code ?? signal)}: ${stderr}`)
+      // The run ends: nobody waits a minute for a client that is gone.
+      for (const awaited of [ready, member.rested, member.farewell]) {
+        awaited.promise.catch(() => {})
+        awaited.reject(new Error(this.complaints.join('\n')))
+      }
     })
     return member
   }

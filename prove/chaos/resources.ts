@@ -33,6 +33,7 @@ interface Counter {
 export class Resources {
   readonly #guard = memoryGuard()
   readonly #watchers = new Map<ResourceName, (client: number) => void>()
+  readonly #writeWatchers = new Map<ResourceName, (client: number) => void>()
   readonly #counters: Readonly<Record<ResourceName, Counter>> = { fenced: counter(), unfenced: counter() }
 
   /** Resolves with the next client that is about to write; undefined if there is none in time. */
@@ -44,6 +45,16 @@ export class Resources {
     clearTimeout(timer)
     this.#watchers.delete(resource)
     return writer
+  }
+
+  /** Resolves once another client has written; also if none does in time. */
+  async writtenByOther(resource: ResourceName, client: number, withinMs: number): Promise<void> {
+    const written = deferred()
+    this.#writeWatchers.set(resource, (writer) => writer !== client && written.resolve())
+    const timer = setTimeout(written.resolve, withinMs)
+    await written.promise
+    clearTimeout(timer)
+    this.#writeWatchers.delete(resource)
   }
 
   /** Writes that were accepted and are no longer in the counter. */
@@ -70,6 +81,7 @@ export class Resources {
       if (value !== undefined) {
         found.value = value
         found.writes += 1
+        this.#writeWatchers.get(resource)?.(client)
       }
       return { type: 'answer', id, value: found.value }
     }

@@ -1,13 +1,15 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { monotonicMs } from '../../src/core/machine/machine-clock.ts'
 import { connect } from '../../src/index.ts'
-import type { HistoryEvent } from '../../src/testing/index.ts'
+import { messageOf } from '../../src/core/errors.ts'
+import { readHistory, type HistoryEvent } from '../../src/testing/index.ts'
 import { makeFolder, removeFolder } from '../../test/support/scratch-folder.ts'
 import { Crew, type RestedClient } from './crew.ts'
 import { clientFaults } from './client-faults.ts'
 import { networkFaults } from './network.ts'
 import { faultLine, lanes, planRound, type Abilities, type PlannedFault } from './plan.ts'
 import { RoundHistory, type Forgetting, type HoldSpan } from './round-history.ts'
+import { openAttempts } from './open-attempts.ts'
 import type { ChaosStore, Heal } from './store.ts'
 
 export interface ChaosOptions {
@@ -185,8 +187,12 @@ class ChaosRun {
     for (const planned of plan) print(faultLine(planned))
     const byLane = lanes.map((lane) => plan.filter((fault) => fault.lane === lane))
     await Promise.all(byLane.map((faults) => this.#playLane(faults, from, seen, forgettings)))
+    // What waits for data, or is silent for good, would strike after the last fault.
+    for (const proxy of this.#store.proxies) proxy.mend()
     const healedAt = monotonicMs()
-    const rested = await this.#crew.rest()
+    const rested = await this.#crew.rest().catch(async (error: unknown) => {
+      throw new Error(`${messageOf(error)}\n${await this.#unserved()}`)
+    })
     const { violations, summary, spans, events } = this.#history.check(this.#crew.logs, forgettings)
     for (const violation of violations) {
       const about = events.filter((event) => 'attempt' in event && violation.attempts.includes(event.attempt))
@@ -247,6 +253,14 @@ class ChaosRun {
     const { proxies } = this.#store
     const proxy = proxies[choice % proxies.length]
     return (proxy && networkFaults[kind]?.(proxy)) ?? (() => {})
+  }
+
+  /** Who asked, or holds, and has not ended, and what the store says of those locks. */
+  async #unserved(): Promise<string> {
+    const open = openAttempts(readHistory(this.#crew.logs), monotonicMs())
+    await using locks = await connect(this.#store.directUrl)
+    const stored = (await locks.list()).locks.map((lock) => JSON.stringify(lock))
+    return [...open, ...stored].join('\n')
   }
 
   /** The locks that the store still has when nobody can want one. */

@@ -36,6 +36,8 @@ export interface Complaint {
 }
 
 const [url = '', logFile = '', name = '', ttlMs = '2000', paceMs = '5'] = process.argv.slice(2)
+/** The longest pause between two attempts: by default 5 s, which a waiter may spend on a store that has long come back. */
+const retryMaxMs = 500
 /** After close, the system tells within this time of what has ended. */
 const settleMs = 2000
 
@@ -152,7 +154,7 @@ async function leftovers(): Promise<{ timers: number; sockets: number }> {
 async function connectPatiently(): Promise<Awaited<ReturnType<typeof connect>>> {
   for (;;) {
     try {
-      return await connect(url)
+      return await connect(url, { defaults: { retry: { max: retryMaxMs } } })
     } catch (error) {
       if (!(error instanceof LeaseholdError) || error.code !== 'UNAVAILABLE') throw error
       await pause(50)

@@ -107,13 +107,13 @@ export const etcd: Mutants = {
     file: file('key-writer'),
     find: 'if (!before.records.has(id)) compare.push(unchangedSince(keyspace.over(id), 0))',
     replace: '',
-    foundBy: ['unit/etcd-key-writer', ...real],
+    foundBy: ['unit/etcd-key-writer', 'integration/etcd-faults > does not come to be'],
   },
   'etcd: a marker that another has removed is put back': {
     file: file('key-writer'),
     find: 'if (at !== undefined) compare.push(exists(keyspace.marker(key, id)))',
     replace: '',
-    foundBy: ['unit/etcd-key-writer', ...real],
+    foundBy: ['integration/etcd-leases > is not put back'],
   },
   'etcd: a document is written over another’s': {
     file: file('key-writer'),
@@ -143,7 +143,7 @@ export const etcd: Mutants = {
     file: file('driver'),
     find: 'Math.floor(Math.min(status.ttlMs, own.trustedUntil - this.#environment.now(), leftMs))',
     replace: 'Math.floor(status.ttlMs)',
-    foundBy: [...real],
+    foundBy: ['integration/etcd-leases > that is notified is trusted'],
   },
   'etcd: data is as old as the lease that it once had': {
     file: leases('data-age'),

@@ -50,19 +50,19 @@ export const kitAndGuards: Mutants = {
     file: kit('queue-poller'),
     find: 'if (claim.polled || (isSame && found.isDue !== true)) continue',
     replace: 'if (isSame && found.isDue !== true) continue',
-    foundBy: ['unit/postgres-waiter-polling', 'unit/document-driver', 'unit/driver-kit'],
+    foundBy: ['unit/queue-poller'],
   },
   'a poll tells nobody': {
     file: kit('queue-poller'),
     find: '        this.#setup.poll(key, id)\n',
     replace: '',
-    foundBy: ['unit/document-driver', 'unit/driver-kit'],
+    foundBy: ['unit/queue-poller'],
   },
   'a release that a poll follows is told as a change': {
     file: kit('claim-register'),
     find: 'if (before?.polled === false && !leaves && differs(before, after))',
     replace: 'if (before?.polled === false && differs(before, after))',
-    foundBy: ['unit/document-driver', 'unit/driver-kit', 'unit/document-observed'],
+    foundBy: ['unit/queue-poller'],
   },
   'the rest of a batch is answered as its first slice': {
     file: kit('work'),
@@ -75,7 +75,7 @@ export const kitAndGuards: Mutants = {
     find: '        await this.#retryWhileBusy(() => raise(fences, this.#file, fence))\n        await this.#retryWhileBusy(() => replace(fences, this.#file, draft, fence))\n',
     replace:
       '        await this.#retryWhileBusy(() => replace(fences, this.#file, draft, fence))\n        await this.#retryWhileBusy(() => raise(fences, this.#file, fence))\n',
-    foundBy: ['unit/guards-file', 'integration/guards'],
+    foundBy: ['unit/guards-file'],
   },
   'a file guard renames without a look at the fence': {
     file: 'src/guards/file.ts',
@@ -87,19 +87,19 @@ export const kitAndGuards: Mutants = {
     file: 'src/guards/file.ts',
     find: 'pragma synchronous = extra',
     replace: 'pragma synchronous = off',
-    foundBy: ['unit/guards-file', 'integration/guards'],
+    foundBy: ['integration/guards-file'],
   },
   'a file guard does not sync what it has written': {
     file: 'src/guards/file.ts',
     find: '    await handle.sync()\n',
     replace: '',
-    foundBy: ['unit/guards-file', 'integration/guards'],
+    foundBy: ['integration/guards-file'],
   },
   'a file guard does not sync the directory': {
     file: 'src/guards/file.ts',
     find: '    syncDirectory(path.dirname(file))\n',
     replace: '',
-    foundBy: ['unit/guards-file', 'integration/guards'],
+    foundBy: ['integration/guards-file'],
   },
   'a memory guard lets two writes of one resource overlap': {
     file: 'src/guards/memory.ts',

@@ -137,7 +137,7 @@ export const postgres: Mutants = {
     replace: 'k.expires_at,',
     foundBy: batches,
   },
-  'PostgreSQL: a claim that would not wait barges into a key whose holder is over': {
+  'PostgreSQL: a claim that would not wait is refused for a holder whose time is over': {
     file: sql('send'),
     find: 'and k.expires_at > now_ms and k.expires_at - now_ms <= k.ttl_ms\n       and coalesce',
     replace: 'and k.expires_at - now_ms <= k.ttl_ms\n       and coalesce',

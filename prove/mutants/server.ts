@@ -100,13 +100,13 @@ export const server: Mutants = {
     file: store('store-facade'),
     find: '      requireLeaseLifetime(this.#driver, compositionName)\n',
     replace: '',
-    foundBy: ['unit/life-elsewhere', 'integration/server-stores'],
+    foundBy: ['integration/lifetime > no longer served'],
   },
   'server: a gap of the store is not passed on': {
     file: store('store-facade'),
     find: '        sessions.gap()\n',
     replace: '',
-    foundBy: ['integration/server-stores', 'integration/http-faults', 'integration/server-store-faults'],
+    foundBy: ['integration/http-faults > is passed on'],
   },
   'server: a waiter whose stream is gone is not told to poll': {
     file: store('sessions'),
@@ -136,6 +136,6 @@ export const server: Mutants = {
     file: store('claim-quotas'),
     find: 'known.until = Math.max(known.until, until + known.graceMs)',
     replace: 'known.until = Math.max(known.until, known.graceMs)',
-    foundBy: ['integration/server-quotas', 'integration/server-quota-evasion'],
+    foundBy: ['unit/server-claim-quotas', 'integration/server-quotas'],
   },
 }

@@ -190,7 +190,7 @@ export const sqlite: Mutants = {
     file: file('driver'),
     find: '    this.#disconnect()\n    this.#listeners.gap()\n  }\n',
     replace: '    this.#disconnect()\n  }\n',
-    foundBy: ['integration/sqlite-replaced', 'unit/sqlite-inbox'],
+    foundBy: ['integration/sqlite-replaced > whoever waits is told'],
   },
   'SQLite: a holder does not hear that its file was replaced': {
     file: file('driver'),
@@ -202,7 +202,7 @@ export const sqlite: Mutants = {
     file: file('driver'),
     find: '      !isSameFile(identify(this.#named), identity) ||\n',
     replace: '',
-    foundBy: ['integration/sqlite-replaced', 'integration/sqlite-one-log'],
+    foundBy: ['integration/sqlite-replaced > without its log'],
   },
   'SQLite: the death of a waiter’s process is not looked for': {
     file: file('death-watch'),

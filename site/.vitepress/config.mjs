@@ -1,9 +1,9 @@
-import { existsSync, readFileSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync } from 'node:fs'
 import path from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
 import { writeForPrograms } from '../for-programs.ts'
-import { siteLink, slugOf } from '../links.ts'
+import { linkedPictures, siteLink, slugOf } from '../links.ts'
 import { sidebarOf } from '../sidebar.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -15,7 +15,7 @@ const hero = {
   name: 'Leasehold',
   text: 'Locks across processes and machines',
   tagline:
-    'For TypeScript. Each lock is renewed while you work, your code is told to stop before another process gets the lock, and a fencing token lets your database refuse late writes.',
+    'For TypeScript. Each lock is renewed while you work, your code gets a signal to stop before another process gets the lock, and a fencing token lets your database refuse late writes.',
   actions: [
     { theme: 'brand', text: 'Get started', link: '/getting-started' },
     { theme: 'alt', text: 'Guides', link: '/guides/express' },
@@ -129,6 +129,9 @@ export default defineConfig({
     editLink: { pattern: 'https://github.com/leasehold/leasehold/edit/main/docs/:path' },
     footer: { message: 'Released under the MIT licence.' },
   },
-  // For programs that read: the Markdown of each page, and lists of them.
-  buildEnd: ({ outDir }) => writeForPrograms(docs, outDir),
+  buildEnd({ outDir }) {
+    // For programs that read: the Markdown of each page, and lists of them.
+    writeForPrograms(docs, outDir)
+    for (const picture of linkedPictures(docs)) cpSync(path.join(docs, picture), path.join(outDir, picture))
+  },
 })

@@ -1,5 +1,5 @@
 /**
- * Vitest, where it is installed. Only the suites need it: `fakeTime`, `faulty` and `checkHistory` also work with
+ * Vitest, in a process of Vitest. Only the suites need it: `fakeTime`, `faulty` and `checkHistory` also work with
  * another test runner.
  */
 import { LeaseholdError } from '../core/errors.ts'
@@ -11,7 +11,7 @@ type Vitest = typeof import('vitest')
 function missing(): never {
   throw new LeaseholdError(
     'UNSUPPORTED',
-    `The suites of leasehold/testing need vitest, and to be imported by an ES module. Run: ${installCommand(['vitest'], { dev: true })}`,
+    `The suites of leasehold/testing run in Vitest, and must be imported by an ES module. Run: ${installCommand(['vitest'], { dev: true })}`,
   )
 }
 

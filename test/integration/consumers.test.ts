@@ -5,7 +5,12 @@ import { expect, test } from 'vitest'
 import { isLong } from '../support/extent.ts'
 
 /** Guides whose programs need no package but ours and a small one: the others are built by `npm run test:consumers`. */
-const guides = ['bun-deno', 'coding-agents', 'cron', 'express', 'fastify', 'kubernetes', 'queues', 'serverless']
+const guides = [
+  'bun-deno',
+  'express',
+  'queues',
+  ...(isLong ? ['coding-agents', 'cron', 'fastify', 'kubernetes', 'serverless'] : []),
+]
 
 test.each([
   ['esbuild', 'installs beside clients and tools that do not fit, and runs out of a bundle, ESM or CommonJS'],

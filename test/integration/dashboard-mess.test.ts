@@ -4,6 +4,7 @@ import { serve } from '../../src/server/index.ts'
 import { Child } from '../support/child.ts'
 import { Chromium } from '../support/chromium.ts'
 import { eventually } from '../support/eventually.ts'
+import { isLong } from '../support/extent.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
 
@@ -15,7 +16,7 @@ beforeAll(async () => {
 }, 600_000)
 afterAll(() => browser?.stop())
 
-describe.each([
+const stores = [
   [
     'Redis',
     async () => {
@@ -30,7 +31,9 @@ describe.each([
       return { store, away: () => store.stop(), back: () => store.resume() }
     },
   ],
-] as const)('a mess on %s', (_, start) => {
+] as const
+
+describe.each(isLong ? stores : stores.slice(0, 1))('a mess on %s', (_, start) => {
   test('is named in one look: who blocks what, since when, and what to do; also after the store was away', async () => {
     const { store, away, back } = await start()
     onTestFinished(() => store.stop())

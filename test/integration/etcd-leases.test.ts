@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Claim, LockDriver } from '../../src/core/contract/driver.ts'
-import { etcd, type EtcdOptions } from '../../src/drivers/etcd/driver.ts'
+import { etcd, type EtcdOptions, type LeasesForTests } from '../../src/drivers/etcd/driver.ts'
 import { leaseWarning } from '../../src/drivers/etcd/rpc/messages.ts'
 import { createLocks, type Locks } from '../../src/index.ts'
 import { Child } from '../support/child.ts'
@@ -279,6 +279,57 @@ describe('on the way', () => {
     expect((await stored(server, prefix)).filter((name) => name.endsWith(one.id))).toHaveLength(1)
     expect(await release(driver, one)).toEqual({ state: 'absent', reason: 'released' })
     expect((await stored(server, prefix)).filter((name) => name.endsWith(one.id))).toEqual([])
+  })
+
+  test('a grant that is notified is trusted for what is left of the time since the claim was sent', async () => {
+    const prefix = freshPrefix()
+    const [driver, other] = [await open(prefix), await open(prefix)]
+    const [held, waiting] = [claimOf('a'), claimOf('a', { ttlMs: 20_000 })]
+    await claim(driver, held)
+    await claim(other, waiting)
+    const answeredAt = performance.now()
+    const received = onNotification(other, waiting.id)
+    await pause(100)
+    const waitedMs = performance.now() - answeredAt
+    await release(driver, held)
+    const granted = await eventually(
+      () => received.find((notification) => notification !== 'poll' && notification.state === 'held'),
+      'the grant',
+    )
+    expect((granted as { ttlMs: number }).ttlMs).toBeLessThanOrEqual(20_000 - Math.floor(waitedMs))
+  })
+
+  test('a marker that another removes between the reading of its key and the writing is not put back', async () => {
+    const prefix = freshPrefix()
+    const proxy = await startProxy(server)
+    let onReading = (): void => {}
+    const leasesForTests: LeasesForTests = {
+      // Asked for when a key has been read.
+      now: () => {
+        onReading()
+        return Date.now()
+      },
+      known: () => undefined,
+      learn: () => {},
+    }
+    const driver = await open(prefix, { timeout: 60_000, leasesForTests }, addressOf(proxy))
+    const one = claimOf('a')
+    await claim(driver, one)
+    const [marker = ''] = await markersIn(server, prefix)
+    const isRead = new Promise<void>((resolve) => {
+      onReading = () => {
+        onReading = () => {}
+        proxy.pause()
+        resolve()
+      }
+    })
+    // The marker is to move to an etcd lease of its own.
+    const renewing = ask(driver, { op: 'renew', key: 'a', id: one.id, ttlMs: 60_000, detached: true })
+    await isRead
+    await server.control('del', marker)
+    proxy.resume()
+    expect(await renewing).toEqual({ state: 'absent', reason: 'expired' })
+    expect(await markersIn(server, prefix)).toEqual([])
   })
 
   test('whoever waits gets its turn though the connection was cut, and nothing survives the closing', async () => {

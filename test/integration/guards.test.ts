@@ -1,7 +1,4 @@
-import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { Cluster } from 'ioredis'
 import { createConnection } from 'mysql2/promise'
 import { Client } from 'pg'
@@ -18,7 +15,6 @@ import {
 } from '../../src/guards/index.ts'
 import { pauseHolder } from '../guards/pause.ts'
 import { Child } from '../support/child.ts'
-import { needProgram } from '../support/debian.ts'
 import { MariadbServer } from '../support/mariadb-server.ts'
 import { againIfItFell, countFalls } from '../support/mongo-falls.ts'
 import { MongoServer } from '../support/mongo-server.ts'
@@ -116,32 +112,6 @@ test('a holder paused between read and write loses an update where the fence com
     lostUpdates: 1,
     latecomer: 'written',
   })
-})
-
-test('a file guard has the fence on disk before it replaces the file', async () => {
-  const place = join(folder, 'traced.txt')
-  const trace = join(folder, 'trace')
-  const strace = needProgram('strace', ['strace'])
-  const calls = 'fsync,fdatasync,unlink,unlinkat,rename,renameat,renameat2'
-  const child = [process.execPath, '.build/test/children/file-writer.js', place]
-  await promisify(execFile)(strace, ['-f', '-y', '-e', `trace=${calls}`, '-o', trace, ...child])
-  const steps = readFileSync(trace, 'utf8')
-    .split('\n')
-    .flatMap((line) => /(fsync|fdatasync|unlink|rename)\w*\((.*)/.exec(line)?.slice(1, 3).join(' ') ?? [])
-    .map((step) => step.replaceAll(folder, '').replace(/\.[\w-]{36}\.draft/, '.draft'))
-  const at = (pattern: RegExp): number => steps.findIndex((step) => pattern.test(step))
-  const lastBefore = (end: number, pattern: RegExp): number =>
-    steps.slice(0, end).findLastIndex((step) => pattern.test(step))
-  const replaced = at(/^rename .*draft.*traced/)
-  expect(replaced).toBeGreaterThan(0)
-  expect(lastBefore(replaced, /^fd?a?t?a?sync .*traced\.txt\.draft/)).toBeGreaterThanOrEqual(0)
-  const stored = lastBefore(replaced, /^fd?a?t?a?sync .*traced\.txt\.fence>/)
-  const committed = lastBefore(replaced, /^unlink .*traced\.txt\.fence-journal/)
-  expect(committed).toBeGreaterThan(stored)
-  expect(stored).toBeGreaterThanOrEqual(0)
-  // The folder: else the journal may be back after a power cut, and with it the fence before.
-  expect(steps.slice(committed, replaced).some((step) => /^fd?a?t?a?sync \d+<>/.test(step))).toBe(true)
-  expect(steps.slice(replaced).some((step) => /^fd?a?t?a?sync \d+<>/.test(step))).toBe(true)
 })
 
 describe('an SQL guard says whether a row is missing or has a later writer', () => {

@@ -8,6 +8,7 @@ import { memory } from '../../src/drivers/memory/driver.ts'
 import { quorum } from '../../src/drivers/quorum/driver.ts'
 import { connect, createLocks, type LeaseholdError, type Locks } from '../../src/index.ts'
 import { serve, type LeaseholdServer, type ServeOptions } from '../../src/server/index.ts'
+import { around } from '../support/around.ts'
 import { claim, claimOf, release, renew } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
@@ -145,6 +146,26 @@ describe.each([overNode, overFetch])('over $name', ({ http, closesIdle }) => {
       await lease.release()
       proxy.restore()
       expect((await waiting).fence).toBeGreaterThan(lease.fence)
+    })
+
+    test('is not the only gap: what the store itself may have missed is passed on', async () => {
+      const store = memory()
+      const onGaps: (() => void)[] = []
+      const listen: LockDriver['listen'] = (onNotification, onGap) => {
+        if (onGap !== undefined) onGaps.push(onGap)
+        return store.listen?.(onNotification, onGap) ?? { [Symbol.dispose]() {} }
+      }
+      const server = await start({ driver: around(store, { listen }) })
+      const driver = await open(server.url)
+      let gaps = 0
+      driver.listen?.(
+        () => {},
+        () => (gaps += 1),
+      )
+      await claim(driver, claimOf(key))
+      gaps = 0
+      for (const gap of onGaps) gap()
+      await eventually(() => gaps > 0, 'the gap')
     })
 
     test('is opened again, which is reported as a gap', async () => {

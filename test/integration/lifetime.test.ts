@@ -1,6 +1,6 @@
-import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { openLocks } from '../../src/api/create-locks.ts'
-import type { LockDriver, Supports } from '../../src/core/contract/driver.ts'
+import type { LockDriver, Request, Supports } from '../../src/core/contract/driver.ts'
 import { fullSupport } from '../../src/core/contract/supports.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
@@ -9,6 +9,7 @@ import { connect, createLocks } from '../../src/index.ts'
 import { serve, type LeaseholdServer, type ServeOptions } from '../../src/server/index.ts'
 import { faulty } from '../../src/testing/index.ts'
 import { around } from '../support/around.ts'
+import { postRequests } from '../support/called.ts'
 import { claimOf } from '../support/claims.ts'
 import { PostgresServer } from '../support/postgres-server.ts'
 
@@ -127,6 +128,11 @@ describe('a store whose locks end with a connection is refused', () => {
     driver.supports = bound
     expect(await client.send([claim])).toMatchObject([{ state: 'unknown', error: refused }])
     await expect(client.send([claim])).rejects.toMatchObject(refused)
+    // Nor for callers that know nothing of this.
+    const other: Request = { op: 'claim', claim: claimOf('default/named:y') }
+    const answered = await postRequests(url, [other])
+    expect(answered.value).toMatchObject({ statuses: [{ state: 'unknown', error: { code: 'UNSUPPORTED' } }] })
+    expect((await driver.list({})).keys.map(({ key }) => key)).toEqual([claim.claim.key])
   })
 })
 
@@ -178,10 +184,14 @@ describe('what a composition supports', () => {
   })
 })
 
-describe('advisory locks of PostgreSQL', async () => {
-  const server = await PostgresServer.start()
+describe('advisory locks of PostgreSQL', () => {
+  let server: PostgresServer
+  let url: string
+  beforeAll(async () => {
+    server = await PostgresServer.start()
+    url = server.url.replace('postgres:', 'postgres-advisory:')
+  })
   afterAll(() => server.destroy())
-  const url = server.url.replace('postgres:', 'postgres-advisory:')
 
   test('are not renewed from a heartbeat thread', async () => {
     await expect(connect(url, { heartbeatThread: true })).rejects.toMatchObject(refused)

@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events'
 import { Pool } from 'pg'
 import postgresJs from 'postgres'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
@@ -5,6 +6,7 @@ import { cancelOnLoss, postgres } from '../../src/drivers/postgres/driver.ts'
 import { createLocks, type Lease, type Locks } from '../../src/index.ts'
 import { eventually } from '../support/eventually.ts'
 import { PostgresServer, freshSchema } from '../support/postgres-server.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
 
 const server = await PostgresServer.start()
 afterAll(() => server.destroy())
@@ -20,9 +22,9 @@ interface Pooled {
   query: Query
 }
 
-const clients: Record<string, () => Pooled> = {
-  pg() {
-    const pool = new Pool({ connectionString: server.url, max: 1 })
+const clients: Record<string, (url?: string) => Pooled> = {
+  pg(url = server.url) {
+    const pool = new Pool({ connectionString: url, max: 1 })
     onTestFinished(() => pool.end())
     return {
       guarded: (lease, body) =>
@@ -30,8 +32,8 @@ const clients: Record<string, () => Pooled> = {
       query: async (text) => (await pool.query<Row>(text)).rows,
     }
   },
-  postgres() {
-    const sql = postgresJs(server.url, { max: 1, onnotice: () => {}, transform: postgresJs.camel })
+  postgres(url = server.url) {
+    const sql = postgresJs(url, { max: 1, onnotice: () => {}, transform: postgresJs.camel })
     onTestFinished(() => sql.end())
     return {
       guarded: (lease, body) => cancelOnLoss(lease, sql, (reserved) => body((text) => reserved.unsafe(text))),
@@ -105,12 +107,35 @@ describe.each(Object.entries(clients))('with %s', (_name, open) => {
     expect(await pooled.query('select * from written')).toHaveLength(0)
   })
 
+  test('a cancellation that is still on its way when the body ends hits no statement after it', async () => {
+    const proxy = await TcpProxy.start({ port: server.port })
+    onTestFinished(() => proxy.stop())
+    const url = new URL(server.url)
+    url.port = String(proxy.port)
+    const [locks, pooled] = [await openLocks(), open(url.href)]
+    const lease = await locks.acquire('a')
+    const ending = pooled.guarded(lease, async (query) => {
+      const sleeping = query('select pg_sleep(65)').catch(() => {})
+      await running('select pg_sleep(65)')
+      await evict(locks)
+      await sleeping
+      proxy.delayMs = 1000
+      await eventually(() => proxy.delayedRequests > 0, 'The next cancellation')
+      proxy.delayMs = 0
+    })
+    await expect(ending).rejects.toMatchObject({ code: 'LOST' })
+    // For longer than the cancellation was held back.
+    await pooled.query('select pg_sleep(1.5)')
+  })
+
   test('a body that ends while its lease is held is left alone', async () => {
     const [locks, pooled] = [await openLocks(), open()]
     const lease = await locks.acquire('a')
+    const listeners = getEventListeners(lease.signal, 'abort').length
     expect(await pooled.guarded(lease, (query) => query('select 7 as seven'))).toEqual([{ seven: 7 }])
     const failing = pooled.guarded(lease, (query) => query('select no_such_column'))
     await expect(failing).rejects.toMatchObject({ code: '42703' })
+    expect(getEventListeners(lease.signal, 'abort')).toHaveLength(listeners)
     await evict(locks)
     await pooled.query('select pg_sleep(0.1)')
   })

@@ -1,8 +1,8 @@
 import { afterAll, expect, test } from 'vitest'
-import type { LockDriver } from '../../src/core/contract/driver.ts'
+import type { ClaimStatus, LockDriver, Request } from '../../src/core/contract/driver.ts'
 import { modelTest, type Harness } from '../../src/testing/index.ts'
 import { around } from '../support/around.ts'
-import { claim, claimOf, claiming } from '../support/claims.ts'
+import { ask, claim, claimOf, claiming, release, renew } from '../support/claims.ts'
 import { expectExactEnds, expectHandOvers } from '../support/exact-end.ts'
 import { isLong } from '../support/extent.ts'
 import { postgresHarness } from '../support/postgres-harness.ts'
@@ -46,6 +46,48 @@ test('a hand-over to a claim that is not plain, or behind one that is over, is a
     await bench.close()
   }
 })
+
+test('after a hand-over an end whose time is over is forgotten, also if the clock is set back then', async () => {
+  const bench = await alone.open()
+  try {
+    const driver = await bench.driver()
+    const [dying, next, last] = [claimOf('a', { ttlMs: 1000 }), claimOf('a'), claimOf('a')]
+    await driver.send([dying, next, last].map(claiming))
+    await bench.advance(1000)
+    // The end is kept for one ttl, so that a late copy of the claim does not begin it anew.
+    expect(await renew(driver, next)).toMatchObject({ state: 'held', after: { how: 'expired' } })
+    expect(await claim(driver, dying)).toMatchObject({ state: 'absent', reason: 'expired' })
+    await bench.advance(1000)
+    expect(await release(driver, next)).toEqual({ state: 'absent', reason: 'released' })
+    await bench.advance(-500)
+    expect(await claim(driver, dying)).toMatchObject({ state: 'waiting', ahead: 0 })
+  } finally {
+    await bench.close()
+  }
+})
+
+test.each(['alone', 'at once'] as const)(
+  'at the exact end of a lease a claim that does not wait is granted, if it comes %s',
+  async (way) => {
+    const bench = await alone.open()
+    try {
+      const driver = await bench.driver()
+      const keys = ['a', 'b']
+      for (const key of keys) await claim(driver, claimOf(key, { ttlMs: 1000 }))
+      const tries = (): Request[] => keys.map((key) => claiming(claimOf(key, { wait: false })))
+      const sent = async (requests: readonly Request[]): Promise<readonly ClaimStatus[]> =>
+        way === 'at once' ? driver.send(requests) : Promise.all(requests.map((request) => ask(driver, request)))
+      const refused = { state: 'absent', reason: 'refused' }
+      await bench.advance(999)
+      expect(await sent(tries())).toEqual([refused, refused])
+      await bench.advance(1)
+      const granted = { state: 'held', after: { how: 'expired' } }
+      expect(await sent(tries())).toMatchObject([granted, granted])
+    } finally {
+      await bench.close()
+    }
+  },
+)
 
 test('a batch of renewals beside others renews nobody who was asked to leave, or past the longest hold', async () => {
   const bench = await alone.open()

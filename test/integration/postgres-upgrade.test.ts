@@ -1,6 +1,6 @@
 import { Client } from 'pg'
 import { afterAll, expect, onTestFinished, test } from 'vitest'
-import type { Claim } from '../../src/core/contract/driver.ts'
+import type { Claim, HeldStatus } from '../../src/core/contract/driver.ts'
 import { postgres, postgresSchema } from '../../src/drivers/postgres/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { ask, claim, claimOf, release, renew } from '../support/claims.ts'
@@ -153,4 +153,17 @@ test('what advisory locks need is brought up to date too', async () => {
   const driver = await opened(postgresAdvisory(server.url, { schema }))
   expect(await claim(driver, claimOf('a', { wait: false, ttlMs: 20_000 }))).toMatchObject({ state: 'held' })
   expect(await driver.dataAgeMs?.()).toBeLessThan(60_000)
+})
+
+test('what an earlier revision noted of an eviction has no cause', async () => {
+  const schema = freshSchema('upgrade')
+  const driver = await opened(postgres(server.url, { schema, listen: false }))
+  const { fence } = (await claim(driver, claimOf('a'))) as { fence: number }
+  await ask(driver, { op: 'evict', key: 'a', fence, reason: 'stuck' })
+  await server.sql(`update ${schema}.keys set ended = ended - 'cause' where key = 'a'`)
+  const next = claimOf('a')
+  for (const status of [await claim(driver, next), await renew(driver, next)]) {
+    expect(status).toMatchObject({ state: 'held', after: { how: 'evicted', fence } })
+    expect((status as HeldStatus).after).not.toHaveProperty('cause')
+  }
 })

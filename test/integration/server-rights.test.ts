@@ -109,13 +109,18 @@ describe('a token', () => {
     })
   })
 
-  test('that lacks the right for one request of a call spoils none of the others', async () => {
+  test('that lacks the right for one request of a call spoils none of the others, and that one is not carried out', async () => {
     const { url } = await start()
+    const held = claimOf(key)
+    await postRequests(url, [claiming(held)], tokenOf('all'))
     const force: Request = { op: 'claim', claim: claimOf(key, { evict: 'all' }) }
     const plain: Request = { op: 'claim', claim: claimOf('billing/named:other') }
     expect((await postRequests(url, [force, plain], tokenOf('worker'))).value).toMatchObject({
       statuses: [{ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'auth' } }, { state: 'held' }],
     })
+    const renewal: Request = { op: 'renew', key, id: held.id, ttlMs: held.ttlMs }
+    const answered = await postRequests(url, [renewal], tokenOf('all'))
+    expect(answered.value).toMatchObject({ statuses: [{ state: 'held' }] })
   })
 
   test('that may not read learns how the last lease ended, and not whose it was', async () => {

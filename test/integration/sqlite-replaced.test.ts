@@ -108,19 +108,37 @@ test('when the file is deleted with all that lies beside it, an idle holder is t
     .toMatchObject([{ id: held.id, notification: { state: 'absent', reason: 'unknown' } }])
 })
 
-test.each(Object.entries(waysBeside))('when the file %s, the holder is told', async (_way, lose) => {
-  const holding = await driver({ file: file() })
-  const told: ClaimStatus[] = []
-  holding.listen?.((_key, _id, notification) => notification !== 'poll' && told.push(notification))
+test.each(Object.entries({ ...waysBeside, 'is deleted without its log': () => rmSync(file()) }))(
+  'when the file %s, the holder is told',
+  async (_way, lose) => {
+    const holding = await driver({ file: file() })
+    const told: ClaimStatus[] = []
+    holding.listen?.((_key, _id, notification) => notification !== 'poll' && told.push(notification))
+    await claim(holding, claimOf('a'))
+    lose()
+    await eventually(async () => {
+      // Where statements end with the garbage collector, SQLite has the old log until then, and says so.
+      await holding.list({}).catch(() => {})
+      return told[0]
+    }, 'the news')
+    const elsewhere = await ClientProcess.start(file())
+    expect(await elsewhere.claim(claimOf('b'))).toMatchObject({ state: 'held' })
+  },
+)
+
+test.each(Object.entries(ways))('when the file %s, whoever waits is told to ask again', async (_way, replace) => {
+  const [holding, waiting] = [await driver({ file: file() }), await driver({ file: file() })]
   await claim(holding, claimOf('a'))
-  lose()
-  await eventually(async () => {
-    // Where statements end with the garbage collector, SQLite has the old log until then, and says so.
-    await holding.list({}).catch(() => {})
-    return told[0]
-  }, 'the news')
-  const elsewhere = await ClientProcess.start(file())
-  expect(await elsewhere.claim(claimOf('b'))).toMatchObject({ state: 'held' })
+  expect(await claim(waiting, claimOf('a'))).toMatchObject({ state: 'waiting' })
+  let gaps = 0
+  waiting.listen?.(
+    () => {},
+    () => (gaps += 1),
+  )
+  replace()
+  // Whoever opens the file that is there now makes the others look.
+  await driver({ file: file() })
+  await expect.poll(() => gaps).toBeGreaterThan(0)
 })
 
 describe('the age of the data', () => {

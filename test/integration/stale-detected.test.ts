@@ -29,6 +29,14 @@ const ways: Readonly<Record<string, Way>> = {
     next: {},
     stale: 0,
   },
+  'evicted while a claim waits that takes over stale holders': {
+    end: async (_, operator) => {
+      await expect.poll(async () => (await operator.inspect('a'))?.waiters.length).toBe(1)
+      await operator.evict('a', { reason: 'stale' })
+    },
+    next: { onConflict: 'steal-stale', staleAfter: '60s' },
+    stale: 0,
+  },
   reclaimed: { end: (holder) => holder.close(), next: { onConflict: 'reclaim' }, stale: 0 },
   'taken as stale': { next: { onConflict: 'steal-stale', staleAfter: '500ms' }, silent: true, stale: 1 },
   expired: { next: {}, silent: true, stale: 1 },

@@ -57,7 +57,7 @@ export async function recordTrace({ driver, advance }: RecordedStore, seed: numb
       steps.push({ op, claim: id, ticks, state: 'absent', left: 0, fence: 0 })
     } else {
       const status = await ask(driver, requestOf(op, claimFor(`trace-${seed}`, id, wish), ticks))
-      steps.push({ op, claim: id, ticks, ...answerOf(status) })
+      steps.push({ op, claim: id, ticks, ...answerOf(status, tickMs) })
     }
   }
   return { wishes, steps: ranked(steps) }
@@ -74,14 +74,15 @@ function requestOf(op: Exclude<TraceStep['op'], 'tick'>, claim: Claim, ticks: nu
   return op === 'renew' ? { op, key, id, ttlMs: ticks * tickMs } : { op, key, id }
 }
 
-function answerOf(status: ClaimStatus): Pick<TraceStep, 'state' | 'left' | 'fence'> {
+/** A status as a trace has it. */
+export function answerOf(status: ClaimStatus, msPerTick: number): Pick<TraceStep, 'state' | 'left' | 'fence'> {
   if (status.state === 'unknown') throw new Error('The store did not answer.', { cause: status.error })
   if (status.state === 'absent') return { state: 'absent', left: 0, fence: 0 }
-  return { state: status.state, left: status.ttlMs / tickMs, fence: status.state === 'held' ? status.fence : 0 }
+  return { state: status.state, left: status.ttlMs / msPerTick, fence: status.state === 'held' ? status.fence : 0 }
 }
 
 /** The steps with the rank of each fence in its place: the specification's numbers are small. */
-function ranked(steps: readonly TraceStep[]): readonly TraceStep[] {
+export function ranked(steps: readonly TraceStep[]): readonly TraceStep[] {
   const fences = [...new Set(steps.map(({ fence }) => fence))].filter((fence) => fence > 0).toSorted((a, b) => a - b)
   return steps.map((step) => ({ ...step, fence: fences.indexOf(step.fence) + 1 }))
 }

@@ -14,6 +14,8 @@ export interface ProxyTarget {
 interface Link {
   readonly client: Socket
   readonly target: Socket
+  /** It passes nothing on, in one direction at least. */
+  isSilent: boolean
 }
 
 export class TcpProxy {
@@ -21,6 +23,8 @@ export class TcpProxy {
   readonly host = '127.0.0.1'
   /** How long each piece of data is held back, in either direction, and the end after it. */
   delayMs = 0
+  /** Pieces of requests that are held back now. */
+  delayedRequests = 0
   /** True: replies of the target are dropped, and the client receives nothing. */
   dropReplies = false
   /** Bytes of replies dropped so far. */
@@ -86,13 +90,19 @@ export class TcpProxy {
 
   /** Half-open for good: existing connections stay open and pass nothing on any more; new ones work. */
   silence(): void {
-    for (const { client, target } of this.#links) for (const socket of [client, target]) socket.pause()
+    for (const link of this.#links) {
+      link.isSilent = true
+      for (const socket of [link.client, link.target]) socket.pause()
+    }
   }
 
   /** Passes on again, beginning with what came while paused. */
   resume(): void {
     this.#paused = false
-    for (const { client, target } of this.#links) for (const socket of [client, target]) socket.resume()
+    for (const link of this.#links) {
+      link.isSilent = false
+      for (const socket of [link.client, link.target]) socket.resume()
+    }
   }
 
   /** Sends connections to another target from now on, and resets those that there are. */
@@ -116,6 +126,19 @@ export class TcpProxy {
     this.#refusing = false
   }
 
+  /** Ends every fault: those that wait for data, and connections that are silent. */
+  mend(): void {
+    this.#cutsBeforeRequest = false
+    this.#cutAfterRequest?.()
+    this.#cutAfterRequest = undefined
+    this.#repliesToPass = Infinity
+    this.#paused = false
+    this.delayMs = 0
+    this.dropReplies = false
+    this.restore()
+    for (const link of this.#links) if (link.isSilent) this.#cutLink(link)
+  }
+
   async stop(): Promise<void> {
     this.refuse()
     await new Promise<void>((resolve) => this.#server.close(() => resolve()))
@@ -128,7 +151,7 @@ export class TcpProxy {
       return
     }
     const target = connect({ port: this.#target.port, host: this.#target.host ?? '127.0.0.1' })
-    const link = { client, target }
+    const link: Link = { client, target, isSilent: false }
     this.#links.add(link)
     client.setNoDelay(true)
     target.setNoDelay(true)
@@ -150,7 +173,11 @@ export class TcpProxy {
       }
       doomed ??= this.#cutAfterRequest
       this.#cutAfterRequest = undefined
-      this.#pass(data, target)
+      this.delayedRequests += 1
+      this.#later(() => {
+        this.delayedRequests -= 1
+        if (target.writable) target.write(data)
+      })
     })
     target.on('data', (data) => {
       if (doomed !== undefined) {
@@ -160,13 +187,10 @@ export class TcpProxy {
       }
       muted ||= this.#repliesToPass === 0
       this.#repliesToPass = muted && this.#repliesToPass === 0 ? Infinity : this.#repliesToPass - 1
+      link.isSilent ||= this.dropReplies || muted
       if (this.dropReplies || muted) this.droppedBytes += data.length
-      else this.#pass(data, client)
+      else this.#later(() => client.writable && client.write(data))
     })
-  }
-
-  #pass(data: Buffer, to: Socket): void {
-    this.#later(() => to.writable && to.write(data))
   }
 
   #later(act: () => unknown): void {

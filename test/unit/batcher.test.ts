@@ -4,7 +4,7 @@ import type { LockDriver, Request, ClaimStatus } from '../../src/core/contract/d
 import { keyOf, sendTimeoutFor } from '../../src/core/contract/requests.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { fakeTime } from '../../src/testing/fake-time.ts'
-import { claimOf } from '../support/claims.ts'
+import { claimOf, claiming } from '../support/claims.ts'
 import { isSettled } from './support/bench-of-locks.ts'
 
 const absent: ClaimStatus = { state: 'absent', reason: 'unknown' }
@@ -554,6 +554,7 @@ describe('how long a batch may take', () => {
 
   test.each<[string, readonly Request[], number]>([
     ['a claim or a release: all that the store bears with', [release('a')], 20_000],
+    ['a claim, however short its lease', [claiming(claimOf('a', { ttlMs: 600 }))], 20_000],
     ['a renewal: a third of its ttl', [renewal(18_000)], 6000],
     ['a renewal of a short lease: the same', [renewal(600)], 200],
     ['of a very short one: what a round trip takes', [renewal(3)], 50],

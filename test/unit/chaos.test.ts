@@ -1,9 +1,10 @@
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { openAttempts } from '../../prove/chaos/open-attempts.ts'
 import { lanes, planRound } from '../../prove/chaos/plan.ts'
 import { Resources } from '../../prove/chaos/resources.ts'
 import { RoundHistory } from '../../prove/chaos/round-history.ts'
-import { historyLog } from '../../src/testing/index.ts'
+import { historyLog, type HistoryEvent } from '../../src/testing/index.ts'
 import { folderForTest } from '../support/test-folder.ts'
 
 const abilities = { clients: ['kill', 'stop'], network: ['cut', 'slow', 'refused'], store: ['crash'] }
@@ -50,6 +51,20 @@ describe('the counters', () => {
   })
 })
 
+test('a client that is stopped before its write is stopped until another has written', async () => {
+  const resources = new Resources()
+  const call = { type: 'resource', id: 1, resource: 'unfenced' } as const
+  let isOver = false
+  const written = resources.writtenByOther('unfenced', 0, 60_000).then(() => (isOver = true))
+  // What was under way when the client was stopped; and a reader.
+  await resources.answer(0, { ...call, fence: 1, value: 1 })
+  await resources.answer(1, { ...call, fence: 2 })
+  expect(isOver).toBe(false)
+  await resources.answer(1, { ...call, fence: 2, value: 2 })
+  await written
+  await resources.writtenByOther('unfenced', 0, 1)
+})
+
 describe('the history of a round', () => {
   /** Two clients that hold one lock at once, the second with this fence. */
   function written(fence: number): string {
@@ -93,4 +108,17 @@ describe('the history of a round', () => {
     later.write({ type: 'granted', attempt: 'third-1', fence: 8, deadline: 60, at: 41 })
     expect(history.check([log], []).violations.map(({ kind }) => kind)).toContain('fence-order')
   })
+})
+
+test('a run that never comes to rest names the attempts that still wait or hold, and none of the dead', () => {
+  const asked = (client: string) =>
+    ({ type: 'acquire', client, attempt: `${client}-1`, key: 'lock', mode: 'exclusive', at: 1 }) as const
+  const events: HistoryEvent[] = [
+    ...['waiter', 'holder', 'dead', 'done'].map(asked),
+    { type: 'granted', attempt: 'holder-1', fence: 2, at: 5 },
+    { type: 'granted', attempt: 'done-1', fence: 1, at: 3 },
+    { type: 'release', attempt: 'done-1', at: 4 },
+    { type: 'crash', client: 'dead', at: 6 },
+  ]
+  expect(openAttempts(events, 11)).toEqual(['waiter-1 waits for 10 ms: lock', 'holder-1 holds for 6 ms: lock'])
 })

@@ -4,9 +4,9 @@ import type * as deadline from '../../src/core/time/deadline.ts'
 import type * as state from '../../src/core/client/claim-step.ts'
 import { tour, type TourOptions } from './client/tour.ts'
 import { rounds } from '../support/extent.ts'
+import { withoutStacks } from './support/short-errors.ts'
 
-// Errors are many here, and what they are about is told by the history.
-Error.stackTraceLimit = 0
+withoutStacks()
 
 const minutes = { timeout: 180_000 }
 const nothingWrong = { violations: [], stuck: [], left: [], orphans: [], overtrusted: [], timers: 0, traces: [] }

@@ -3,9 +3,9 @@ import type * as observations from '../../src/drivers/document/observed/observat
 import type * as observedSend from '../../src/drivers/document/observed/observed-send.ts'
 import type * as storedKey from '../../src/drivers/document/observed/stored-key.ts'
 import { playSchedule } from './clockless/schedule.ts'
+import { withoutStacks } from './support/short-errors.ts'
 
-// Errors are many here, and what they are about is seen by true time.
-Error.stackTraceLimit = 0
+withoutStacks()
 
 const minutes = { timeout: 180_000 }
 

@@ -35,6 +35,8 @@ const ours = new Set([
   ...membersOf('src/api/operators/inspection.ts', 'LockStatus'),
   ...membersOf('src/api/client/events.ts', 'LockEvents'),
   ...membersOf('src/core/errors.ts', 'LeaseholdError'),
+  ...membersOf('src/api/primitives/election.ts', 'Election').map((name) => `election.${name}`),
+  ...membersOf('src/core/contract/driver.ts', 'Runner'),
   'prefix',
   'collection',
 ])

@@ -4,11 +4,11 @@ import { simulate, type HistoryEvent, type SimulationOptions, type ViolationKind
 import { compositions } from './composition/compositions.ts'
 import { behindServer, quorumOf } from './composition/stores.ts'
 import { rounds } from '../support/extent.ts'
+import { withoutStacks } from './support/short-errors.ts'
 
 type Options = Omit<SimulationOptions, 'seed'>
 
-// Errors are many here, and what they are about is told by the history.
-Error.stackTraceLimit = 0
+withoutStacks()
 
 const minutes = { timeout: 180_000 }
 describe('clients hold what others do not, by true time, with fences that only grow; all get their turn, nothing is left:', () => {

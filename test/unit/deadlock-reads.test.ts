@@ -124,6 +124,35 @@ test('a cycle of owners that hold more than their claims name is found by listin
   await Promise.all(clients.map((locks) => locks.close()))
 })
 
+test.each([
+  ['are the same in two reads', 0, true],
+  ['were let go and taken again between any two reads', 1, false],
+])('owners that wait in a cycle of locks that %s: one is told, if it is a deadlock', async (_, fencesPerMs, isTold) => {
+  const bench = locksBench()
+  bench.wrap = (driver) =>
+    around(driver, {
+      list: async (query) => {
+        const page = await driver.list(query)
+        // What is read at one time fits together.
+        const later = Math.floor(bench.environment.now()) * fencesPerMs
+        const keys = page.keys.map((each) => ({
+          ...each,
+          claims: each.claims.map((claim) => ({ ...claim, fence: claim.fence === 0 ? 0 : claim.fence + later })),
+        }))
+        return { ...page, keys }
+      },
+    })
+  const clients = await clientsOf(bench, 2)
+  for (const [index, locks] of clients.entries()) await locks.acquire(`lock-${index}`, { owner: 'p' })
+  const waits = clients.map((locks, index) =>
+    locks.acquire(`lock-${1 - index}`, { owner: 'p' }).catch((error: LeaseholdError) => error.code),
+  )
+  await bench.advance(10_000)
+  const told = await Promise.all(waits.map((wait) => isSettled(wait)))
+  expect(told).toEqual(isTold ? expect.arrayContaining([true]) : [false, false])
+  await Promise.all(clients.map((locks) => locks.close()))
+})
+
 test('clients that must list the namespace share a fiftieth of the time between them', async () => {
   const scanMs = 400
   const { bench, queries } = countingBench(scanMs)

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { deadLinksOf } from '../../scripts/docs/dead-links.mjs'
 import { summaryOf } from '../../site/for-programs.ts'
-import { siteLink, slugOf } from '../../site/links.ts'
+import { linkedPictures, siteLink, slugOf } from '../../site/links.ts'
 import { linkTo, pagesIn, sidebarOf } from '../../site/sidebar.ts'
 import { blocksOf } from '../docs/blocks.ts'
 import { folderForTest } from '../support/test-folder.ts'
@@ -48,6 +48,17 @@ test('a link that is written for GitHub leads to the site, or to GitHub where th
     ['#install', 'stores/etcd.md', '#install'],
   ] as const
   for (const [link, page, expected] of links) expect(siteLink(link, page, 'docs'), link).toBe(expected)
+})
+
+test('pictures that a page links to come with the site, and pictures in HTML have addresses that VitePress finds', () => {
+  expect(linkedPictures('docs')).toEqual(expect.arrayContaining(['proof/chaos-redis.svg', 'proof/chaos-http.svg']))
+  const addresses = pages.flatMap((page) =>
+    [...readFileSync(`docs/${page}.md`, 'utf8').matchAll(/<(?:img|source)\b[^>]*\b(?:src|srcset)="([^"]*)"/g)].map(
+      ([, address = '']) => address,
+    ),
+  )
+  expect(addresses.length).toBeGreaterThan(3)
+  expect(addresses.filter((address) => !/^(?:\.{1,2}\/|https:)/.test(address))).toEqual([])
 })
 
 test('headings have the names that GitHub gives them', () => {

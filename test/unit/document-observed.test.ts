@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Claim, ClaimStatus, LockDriver } from '../../src/core/contract/driver.ts'
-import { systemEnvironment } from '../../src/core/time/environment.ts'
+import { sleepProofClock, systemEnvironment } from '../../src/core/time/environment.ts'
 import { createLocks } from '../../src/index.ts'
 import { documentDriver } from '../../src/drivers/document/driver.ts'
 import { Observations } from '../../src/drivers/document/observed/observations.ts'
@@ -83,6 +83,31 @@ describe('an observer of a store without a clock', () => {
     expect(await claim(holder, 'e')).toMatchObject({ state: 'held', fence: later.fence + 1 })
   })
 
+  test.each(['the uptime is set an hour ahead', 'the uptime is known in whole seconds only'])(
+    'ends nothing early where %s: it does not count sleep',
+    async (fault) => {
+      const shelf = new ClocklessShelf()
+      const time = fakeTime()
+      let aheadMs = 0
+      const awake = (): number => time.environment.now()
+      const up = (): number => awake() + 5950 + aheadMs
+      const uptime = fault.endsWith('ahead') ? up : () => Math.floor(up() / 1000) * 1000
+      // The wall clock was set: the uptime is read at once.
+      const clocks = { monotonic: awake, uptime, wall: () => time.environment.wall() + aheadMs }
+      const now = sleepProofClock(clocks, uptime() - awake())
+      const holder = documentDriver(shelf.store(), time.environment)
+      const observer = documentDriver(shelf.store(), { ...time.environment, now, awake })
+      await claim(holder, 'a')
+      expect(await claim(observer, 'b', { wait: false })).toMatchObject({ reason: 'refused' })
+      if (fault.endsWith('ahead')) aheadMs = 3_600_000
+      await time.advance(101)
+      // Leases of its own are counted with the sleep that there may have been.
+      expect(now() - awake()).toBeGreaterThan(800)
+      await time.advance(899)
+      expect(await claim(observer, 'd', { wait: false })).toMatchObject({ reason: 'refused' })
+    },
+  )
+
   test('is not led astray by a reading that a later one has overtaken', () => {
     const observations = new Observations()
     const early = observations.begin()
@@ -115,6 +140,90 @@ describe('an observer of a store without a clock', () => {
     for (const key of ['a', 'b', 'c']) observations.see(key, [{ id: key, beat: '1' }], 0, observations.begin())
     const known = ['a', 'b', 'c'].map((key) => observations.firstSeenAt(key, { id: key, beat: '1' }))
     expect(known).toEqual([undefined, 0, 0])
+  })
+})
+
+test('a list of many locks does not put off the turn of a waiter: what it waits for is kept in mind', () => {
+  const observations = new Observations(10, (key) => key.startsWith('awaited'))
+  const see = (key: string, at: number): void =>
+    observations.see(key, [{ id: key, beat: '1' }], at, observations.begin())
+  for (let index = 0; index < 5; index += 1) see(`awaited-${index}`, 0)
+  for (let index = 0; index < 1000; index += 1) see(`listed-${index}`, 1)
+  const seenAt = (key: string): number | undefined => observations.firstSeenAt(key, { id: key, beat: '1' })
+  for (let index = 0; index < 5; index += 1) expect(seenAt(`awaited-${index}`)).toBe(0)
+  const listed = Array.from({ length: 1000 }, (_, index) => seenAt(`listed-${index}`))
+  expect(listed.filter((at) => at !== undefined)).toHaveLength(5)
+})
+
+describe('a driver over a store without a clock', () => {
+  test('spends its readings on claims that are waited for, not on those of clients that died', async () => {
+    const { time, shelf, holder, observer } = setting()
+    // As of clients that died behind a server: nobody asks any more.
+    for (let index = 0; index < 50; index += 1) {
+      await claim(observer, `dead-holder-${index}`, { key: `default/named:${index}` })
+      await claim(observer, `dead-waiter-${index}`, { key: `default/named:${index}` })
+    }
+    await time.advance(60_000)
+    const before = shelf.loads
+    await time.advance(60_000)
+    expect(shelf.loads).toBe(before)
+    await Promise.all([holder.close(), observer.close()])
+  })
+
+  test('refuses a document that is damaged, whatever is there, and answers for other keys', async () => {
+    const { shelf, holder } = setting()
+    const lease = { claim: { ...plainClaim, id: 'x' }, state: 'held', order: 1, fence: 1, ttlMs: 1000, detached: false }
+    const times = { enteredAt: 1, acquiredAt: 1, lastHeartbeat: 1, renewalCount: 0, expiresAt: 2 }
+    const damaged = {
+      null: null,
+      list: [1],
+      text: 'text',
+      noClaims: { version: 1, lastFence: 1 },
+      oddEnd: { version: 1, lastFence: 1, claims: [], ended: 5 },
+      oddClaim: { version: 1, lastFence: 1, claims: [null] },
+      // As a store with a clock has it: its times say nothing here.
+      noBeat: { version: 1, lastFence: 1, claims: [{ ...lease, ...times }] },
+    }
+    for (const [name, document] of Object.entries(damaged)) {
+      shelf.documents.set(`default/named:${name}`, { text: JSON.stringify(document), revision: 1 })
+    }
+    const names = ['whole', ...Object.keys(damaged)]
+    const requests = names.map((id) => {
+      return { op: 'claim', claim: { ...plainClaim, id, key: `default/named:${id}` } } as const
+    })
+    const [whole, ...others] = await holder.send(requests)
+    expect(whole).toMatchObject({ state: 'held' })
+    for (const status of others) expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
+    for (const request of requests.slice(1)) {
+      await expect(holder.send([request])).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    }
+    expect((await holder.list({ key: 'default/named:whole' })).keys).toHaveLength(1)
+    await expect(holder.list({ key: 'default/named:null' })).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    await holder.close()
+  })
+
+  test('closes though a reading is under way that its store never ends by itself', async () => {
+    const shelf = new ClocklessShelf()
+    const time = fakeTime()
+    const store = shelf.store()
+    let isHanging = false
+    const closed = new AbortController()
+    const hanging = (): Promise<never> =>
+      new Promise((_, reject) => closed.signal.addEventListener('abort', () => reject(new Error('closed'))))
+    const driver = documentDriver<number>(
+      {
+        ...store,
+        load: (keys) => (isHanging ? hanging() : store.load(keys)),
+        close: async () => closed.abort(),
+      },
+      time.environment,
+    )
+    await claim(driver, 'a')
+    await claim(driver, 'b')
+    isHanging = true
+    await time.advance(500)
+    await driver.close()
+    expect(time.timers).toBe(0)
   })
 })
 

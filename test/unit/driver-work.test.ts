@@ -47,3 +47,17 @@ test.each([
   expect(answered).toBeGreaterThan(0)
   expect(statuses.slice(answered).every(({ state }) => state === 'unknown')).toBe(true)
 })
+
+test('after a call of which only a part is unknown the rest is sent, and each request has its own answer', async () => {
+  let fence = 0
+  const statuses = await sendByWork(requests, 64, async (slice) =>
+    slice.map((_, index): ClaimStatus => {
+      fence += 1
+      return index % 2 === 0 ? { state: 'held', fence, ttlMs: 1 } : { state: 'unknown', error: 'lost' }
+    }),
+  )
+  expect(fence).toBe(many)
+  const fences = statuses.flatMap((status) => (status.state === 'held' ? [status.fence] : []))
+  expect(fences.length).toBeLessThan(many)
+  expect(new Set(fences).size).toBe(fences.length)
+})

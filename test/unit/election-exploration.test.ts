@@ -7,9 +7,9 @@ import { driverOver } from './client/drivers.ts'
 import { SimulatedLink } from '../../src/testing/simulation/network.ts'
 import { SimulatedProcess } from '../../src/testing/simulation/simulated-process.ts'
 import { injectFaults, weatherOf } from '../../src/testing/simulation/weather.ts'
+import { withoutStacks } from './support/short-errors.ts'
 
-// Errors are many here, and what they are about is told by the history.
-Error.stackTraceLimit = 0
+withoutStacks()
 
 const stormMs = 30_000
 const tours = 60

@@ -3,9 +3,9 @@ import { github } from '../../src/drivers/github/driver.ts'
 import type * as verdicts from '../../src/drivers/github/protocol/verdict.ts'
 import { tour, type TourOptions } from './github/tour.ts'
 import { rounds } from '../support/extent.ts'
+import { withoutStacks } from './support/short-errors.ts'
 
-// Errors are many here, and what they are about is told by the history.
-Error.stackTraceLimit = 0
+withoutStacks()
 
 const minutes = { timeout: 180_000 }
 

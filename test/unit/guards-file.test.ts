@@ -1,4 +1,4 @@
-import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { chmodSync, mkdirSync, readdirSync, readFileSync, rmdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { beforeEach, expect, test } from 'vitest'
@@ -40,6 +40,16 @@ test('of many holders that raise the fence at once, none that was overtaken is t
   const raised = await Promise.allSettled(fences.map((fence) => fileGuard(file).raise(fence)))
   expect(raised[1]).toMatchObject({ status: 'fulfilled' })
   for (const fence of fences.filter((each) => each < 9)) await expect(fileGuard(file).raise(fence)).rejects.toThrow()
+})
+
+test('a write raises the fence first: if it cannot replace the file, earlier holders are kept out all the same', async () => {
+  mkdirSync(file)
+  const guard = fileGuard(file)
+  await expect(guard.write('one', 7)).rejects.toThrow()
+  rmdirSync(file)
+  await expect(guard.write('two', 6)).rejects.toThrow(superseded)
+  await guard.write('three', 7)
+  expect(readFileSync(file, 'utf8')).toBe('three')
 })
 
 test('a file guard leaves nothing beside the file but its fence', async () => {

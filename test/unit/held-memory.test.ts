@@ -1,6 +1,4 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import { KeyState } from '../../src/core/rule/key-state.ts'
 import { admit } from '../../src/core/rule/admission.ts'
@@ -8,14 +6,7 @@ import { memory } from '../../src/drivers/memory/driver.ts'
 import { createLocks, type Lease, type Locks } from '../../src/index.ts'
 import { claimOf } from '../support/claims.ts'
 import { clientOf } from '../support/client-of.ts'
-
-/** Bun has its own collector; V8 shows its own to those who ask. */
-function collect(): void {
-  const { Bun: bun } = globalThis as { Bun?: { gc(synchronously: boolean): void } }
-  if (bun !== undefined) return bun.gc(true)
-  setFlagsFromString('--expose-gc')
-  ;(runInNewContext('gc') as () => void)()
-}
+import { collectGarbage } from '../support/collect-garbage.ts'
 
 /** Leases, and their acquisitions as long as anybody keeps them. */
 async function acquireMany(locks: Locks): Promise<{ leases: Lease[]; acquisitions: WeakRef<object>[] }> {
@@ -31,7 +22,7 @@ test('a held lease keeps nothing of the acquisition that it came from', async ()
   const kept = (): number => acquisitions.filter((acquisition) => acquisition.deref() !== undefined).length
   for (let tries = 0; tries < 50; tries += 1) {
     await pause(1)
-    collect()
+    collectGarbage()
     // The last acquisition may still be in a register of the code that ran it.
     if (kept() <= 1) break
   }

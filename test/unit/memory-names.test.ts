@@ -89,8 +89,8 @@ test('names that come and go while they are sorted are listed once, and the even
   const counting = (async () => {
     while (!listing.isDone) {
       await nextTurn()
-      // Gone and there again, those that are sorted already and those that are not.
-      const again = named(`some ${(turns * 7919) % number}`)
+      // Gone and there again, those that are sorted already and those that are not; but never the first five.
+      const again = named(`some ${2000 + ((turns * 7919) % (number - 2000))}`)
       await release(driver, again)
       await claim(driver, again)
       await claim(driver, named(`some more ${turns}`))

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import {
   Audit,
+  entriesInAllMax,
   auditEntryOf,
   evictAndAudit,
   readEviction,
@@ -211,6 +212,21 @@ describe('an eviction', () => {
     expect(kept.filter(({ by }) => by === 'ops').map(({ fence }) => fence)).toEqual([2, 1])
     expect(kept.filter(({ by }) => by === 'flood')).toHaveLength(1000)
     expect(kept.at(-2)).toMatchObject({ by: 'flood', fence: 101 })
+  })
+
+  test('is kept within a bound however many tokens there are, and the token with the most forgets first', () => {
+    const { time } = bench()
+    const audit = new Audit(undefined)
+    const record = (name: string, fence: number) =>
+      audit.record(auditEntryOf(time, { ...principalFor('*'), name }, { ...eviction, fence }, { result: 'evicted' }))
+    for (let fence = 1; fence <= 1000; fence += 1) record('ops', fence)
+    // As of a job that has a token of its own for each run.
+    for (let run = 1; run <= entriesInAllMax - 2; run += 1) record(`jwt:run-${run}`, 10_000 + run)
+    const kept = audit.seenBy(principalFor('*'))
+    expect(kept).toHaveLength(entriesInAllMax)
+    expect(kept.filter(({ by }) => by === 'ops').map(({ fence }) => fence)).toEqual([1000, 999])
+    expect(audit.find(eviction.key, 1000)).toMatchObject({ by: 'ops' })
+    expect(audit.find(eviction.key, 998)).toBeUndefined()
   })
 
   test('that a client asked for is one line of the log, whatever its reason', () => {

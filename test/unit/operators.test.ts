@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { ClaimStatus } from '../../src/core/contract/driver.ts'
 import { byteRange, connect, inode } from '../../src/index.ts'
 import { faulty } from '../../src/testing/faults.ts'
 import { locksBench } from './support/bench-of-locks.ts'
@@ -240,6 +241,34 @@ describe('stats', () => {
     expect((await after.stats()).counters).toMatchObject({ 'lock.takeover_detected': 1, 'lock.stale_detected': 0 })
   })
 
+  test.each([
+    ['steal-stale', 1],
+    ['wait', 0],
+  ] as const)(
+    'if the store does not say what evicted the holder, a claim with %s counts it as stale %i times',
+    async (onConflict, times) => {
+      const bench = locksBench()
+      const one = await bench.client({ allowForce: true })
+      // What a driver of an earlier version answers.
+      bench.wrap = (driver) => ({
+        name: driver.name,
+        supports: driver.supports,
+        open: () => driver.open(),
+        close: () => driver.close(),
+        send: async (requests) => (await driver.send(requests)).map(withoutCause),
+        list: (query) => driver.list(query),
+      })
+      const other = await bench.client()
+      await one.acquire('a')
+      await one.evict('a', { reason: 'stuck' })
+      await other.acquire('a', { onConflict })
+      expect((await other.stats()).counters).toMatchObject({
+        'lock.takeover_detected': 1,
+        'lock.stale_detected': times,
+      })
+    },
+  )
+
   test('count a holder as stale that expired', async () => {
     const { client, advance } = locksBench()
     const [one, other] = [await client(), await client()]
@@ -337,3 +366,9 @@ describe('events and the logger', () => {
     expect(received).toHaveLength(1)
   })
 })
+
+function withoutCause(status: ClaimStatus): ClaimStatus {
+  if (status.state !== 'held' || status.after === undefined) return status
+  const { how, fence, runner } = status.after
+  return { ...status, after: { how, fence, runner } }
+}

@@ -6,9 +6,9 @@ import type { HeldStatus } from '../../src/core/contract/driver.ts'
 import type { Answers } from '../../src/drivers/quorum/verdict.ts'
 import { tour, type TourOptions } from './quorum/tour.ts'
 import { rounds } from '../support/extent.ts'
+import { withoutStacks } from './support/short-errors.ts'
 
-// Errors are many here, and what they are about is told by the history.
-Error.stackTraceLimit = 0
+withoutStacks()
 
 const minute = { timeout: 120_000 }
 

@@ -3,9 +3,9 @@ import { describe, expect, test } from 'vitest'
 import { openLocks } from '../../src/api/create-locks.ts'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { tour, type TourOptions, type TourReport } from './client/tour.ts'
+import { withoutStacks } from './support/short-errors.ts'
 
-// Errors are many here, and what they are about is told by the history.
-Error.stackTraceLimit = 0
+withoutStacks()
 
 interface Story {
   /** Everything that any client asked, was answered and was told, in order, and when. */

@@ -2,9 +2,9 @@ import { expect, test } from 'vitest'
 import { openWithShortLeases } from '../../prove/simulate/planted.ts'
 import { scheduleOf, type Reduction, type Schedule } from '../../prove/simulate/schedules.ts'
 import { parseReduction, reductionWord, shrink } from '../../prove/simulate/shrink.ts'
+import { withoutStacks } from './support/short-errors.ts'
 
-// Errors are many here, and what they are about is told by the history.
-Error.stackTraceLimit = 0
+withoutStacks()
 
 const minutes = { timeout: 180_000 }
 

@@ -12,9 +12,9 @@ import {
   type ViolationKind,
 } from '../../src/testing/index.ts'
 import { DocumentShelf } from './support/document-shelf.ts'
+import { withoutStacks } from './support/short-errors.ts'
 
-// Errors are many here, and what they are about is told by the history.
-Error.stackTraceLimit = 0
+withoutStacks()
 
 const minutes = { timeout: 120_000 }
 type Store = SimulationOptions['store']

@@ -7,7 +7,8 @@ import { check } from '../specification/checker.ts'
 import { mutants } from '../specification/mutants.ts'
 import { clientCheck, crowds, quorumCheck, ruleCheck } from '../specification/scenes.ts'
 import { dishonest, dishonestTrace, honest } from '../specification/trace-mutants.ts'
-import { recordTrace, refusedStep } from '../specification/traces.ts'
+import { simulatedTraces } from '../specification/simulated-traces.ts'
+import { recordTrace, refusedStep, type Trace } from '../specification/traces.ts'
 import { makeFolder, removeFolder } from '../support/scratch-folder.ts'
 
 // `npm run prove -- spec` explores more claims, more calls and more restarts, to the end.
@@ -76,5 +77,21 @@ describe('the specification allows what was recorded of', () => {
     expect(await refused(driver, 1001)).toEqual([])
     await driver.close()
     removeFolder(folder)
+  })
+
+  test('the memory store, under clients whose network loses, delays and repeats', async () => {
+    const traces: Trace[] = []
+    for (let seed = 1; seed <= 4; seed += 1) traces.push(...(await simulatedTraces(seed)))
+    expect(traces.length).toBeGreaterThan(8)
+    const states = traces.flatMap(({ steps }) => steps.map(({ state }) => state))
+    expect(new Set(states)).toEqual(new Set(['held', 'waiting', 'absent']))
+    expect(traces.map(refusedStep).filter((step) => step !== undefined)).toEqual([])
+    // And nothing else: a waiter that is told that it holds is refused at that step.
+    const trace = traces.find(({ steps }) => steps.some(({ state }) => state === 'waiting')) as Trace
+    const place = trace.steps.findIndex(({ state }) => state === 'waiting')
+    const barging = trace.steps.map((step, index) =>
+      index === place ? { ...step, state: 'held' as const, fence: 1_000_000 } : step,
+    )
+    expect(refusedStep({ ...trace, steps: barging })).toBe(place + 1)
   })
 })

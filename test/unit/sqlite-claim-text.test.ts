@@ -1,6 +1,6 @@
 import { assert, boolean, constant, integer, oneof, option, property, record } from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Claim, LockDriver, Succession } from '../../src/core/contract/driver.ts'
+import type { Claim, HeldStatus, LockDriver, Succession } from '../../src/core/contract/driver.ts'
 import {
   decodeRow,
   holderValues,
@@ -14,7 +14,7 @@ import { openDatabase } from '../../src/drivers/sqlite/database.ts'
 import { systemSqliteEnvironment } from '../../src/drivers/sqlite/sqlite-environment.ts'
 import { anyClaim } from '../sqlite/any-claim.ts'
 import { scratch } from '../sqlite/scratch.ts'
-import { ask, claim, claimOf } from '../support/claims.ts'
+import { ask, claim, claimOf, fenceOf, release } from '../support/claims.ts'
 
 const { file, driver } = scratch()
 const stamp = 'boot_1_2_3_0123456789abcdef'
@@ -54,7 +54,9 @@ test('a claim comes out of the file as it was asked for, held or waiting, also a
     property(anyClaim, anyClaim, renewal, (wanted, before, { ttlMs, detached }) => {
       database.exec('begin')
       try {
-        const held = rowFor(wanted, 'held', { how: 'died', fence: 41, runner: before.runner })
+        const cause = before.wait ? undefined : 'operator'
+        const how = cause === undefined ? 'died' : 'evicted'
+        const held = rowFor(wanted, 'held', { how, ...(cause && { cause }), fence: 41, runner: before.runner })
         const waiting = rowFor(wanted, 'waiting')
         statements.insertHolder.run(...newHolderValues(held, held.order))
         statements.insertWaiter.run(...newWaiterValues(waiting))
@@ -96,6 +98,29 @@ test('a waiter that would steal goes by the ttl it asked for, whatever its renew
   expect(await ask(own, renewal)).toMatchObject({ state: 'waiting', againMs: 3_000 })
   time.now += 3_000
   expect(await ask(own, renewal)).toMatchObject({ state: 'held' })
+})
+
+test('a file that an earlier version made is opened, and its ends have no cause', async () => {
+  const evicted = async (own: LockDriver): Promise<Claim> => {
+    const held = claimOf('a')
+    const fence = fenceOf(await claim(own, held))
+    await ask(own, { op: 'evict', key: 'a', fence, reason: 'stuck' })
+    return held
+  }
+  const earlier = await driver({ file: file() })
+  await evicted(earlier)
+  await earlier.close()
+  const hand = openDatabase(file())
+  hand.exec('alter table endings drop column cause')
+  hand.close()
+  const own = await driver({ file: file() })
+  const next = claimOf('a')
+  const { after } = (await claim(own, next)) as HeldStatus
+  expect(after).toMatchObject({ how: 'evicted' })
+  expect(after).not.toHaveProperty('cause')
+  await release(own, next)
+  await evicted(own)
+  expect(await claim(own, claimOf('a'))).toMatchObject({ after: { how: 'evicted', cause: 'operator' } })
 })
 
 describe('a text that somebody has edited is told as damage', () => {

@@ -101,4 +101,31 @@ describe('the proxy for fault tests', () => {
     third.write('x')
     await eventually(() => heard() === 'X', 'the answer')
   })
+
+  test.each<[string, () => unknown]>([
+    ['cut before a request', () => proxy.cutBeforeRequest()],
+    ['cut after a request', () => void proxy.cutAfterRequest()],
+    ['lose a reply', () => proxy.loseReplyAfter(0)],
+    ['refuse', () => proxy.refuse()],
+    ['be paused', () => proxy.pause()],
+  ])('passes everything on again when it is mended, though it was to %s', async (_, begin) => {
+    begin()
+    proxy.mend()
+    const { socket, heard } = await dial()
+    socket.write('hello')
+    await eventually(() => heard() === 'HELLO', 'the answer')
+  })
+
+  test('ends connections that are silent when it is mended, and no others', async () => {
+    const { socket: silent } = await dial()
+    await eventually(() => proxy.connections === 1, 'the connection')
+    proxy.silence()
+    const { socket, heard } = await dial()
+    await eventually(() => proxy.connections === 2, 'the connection')
+    const closed = closing(silent)
+    proxy.mend()
+    await closed
+    socket.write('hello')
+    await eventually(() => heard() === 'HELLO', 'the answer')
+  })
 })

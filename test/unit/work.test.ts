@@ -1,6 +1,8 @@
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { Job, Locks, Task } from '../../src/index.ts'
+import { collectGarbage } from '../support/collect-garbage.ts'
 import { deferred } from '../support/deferred.ts'
+import { eventually } from '../support/eventually.ts'
 import { isSettled, locksBench, type LocksBench } from './support/bench-of-locks.ts'
 
 /** Advances until the loops have nothing more to do at once. */
@@ -64,6 +66,47 @@ describe('a work loop', () => {
     const stopped = loop.stop()
     await settle(bench, 1000)
     expect(await isSettled(stopped)).toBe(true)
+  })
+
+  test('pauses in a source that never ends and gives only what it has already, so that its handler gets on', async () => {
+    const bench = locksBench()
+    const locks = await bench.client()
+    const gate = deferred()
+    let given = 0
+    const source = function* (): Generator<string> {
+      // A loop that asked on and on would never let anything else happen.
+      while ((given += 1) < 100_000) yield 'the same'
+      throw new Error('Too much was asked for.')
+    }
+    const errors: unknown[] = []
+    const onError = (error: unknown): void => void errors.push(error)
+    const loop = locks.work('rows', { source, concurrency: 2, onError, stopWithin: '1s' }, () => gate.promise)
+    await settle(bench, 1000)
+    expect([loop.running, errors]).toEqual([1, []])
+    gate.resolve()
+    const stopped = loop.stop()
+    await settle(bench, 1000)
+    expect(await isSettled(stopped)).toBe(true)
+    expect(errors).toEqual([])
+  })
+
+  test('keeps nothing of a task that is done, though its handler listened to the signal', async () => {
+    const bench = locksBench()
+    const locks = await bench.client()
+    const signals: WeakRef<AbortSignal>[] = []
+    const source = (): string[] => (signals.length < 20 ? [`task-${signals.length}`] : [])
+    const loop = locks.work('mails', { source }, ({ signal }) => {
+      signal.addEventListener('abort', () => {})
+      signals.push(new WeakRef(signal))
+    })
+    await settle(bench, 5000)
+    expect(signals).toHaveLength(20)
+    await eventually(() => {
+      collectGarbage()
+      // That of the last task may still be on the stack.
+      return signals.filter((signal) => signal.deref() !== undefined).length <= 1
+    }, 'the signals to be collected')
+    await loop.stop()
   })
 
   test('gives back a task whose handler throws, reports the error, and leaves the task alone for a while', async () => {

@@ -368,9 +368,10 @@ export function handleOf(lease: Lease): LeaseHandle {
 }
 
 /**
- * Whether the last holder had fallen silent. A holder that was evicted may have been alive: only if this claim itself takes stale locks, the
- * eviction counts as that.
+ * Whether the last holder had fallen silent. A holder that was evicted may have been alive. If the store does not say what evicted it,
+ * it counts as stale if this claim takes over stale holders.
  */
-function wasStale({ how }: Succession, { evict }: AcquireTerms): boolean {
-  return how === 'expired' || how === 'died' || (how === 'evicted' && evict === 'stale')
+function wasStale({ how, cause }: Succession, { evict }: AcquireTerms): boolean {
+  if (how !== 'evicted') return how === 'expired' || how === 'died'
+  return cause === undefined ? evict === 'stale' : cause === 'stale'
 }

@@ -33,6 +33,9 @@ const concurrencyMax = 1000
 /** How many failed tasks are remembered, so as not to try them again at once. */
 const failedMax = 10_000
 
+/** After so many items in a row that this loop has, or leaves alone for now, it pauses: a source may never end. */
+const skippedMax = 1000
+
 /** A task whose handler threw, or gave it back: when this loop may claim it again. */
 interface FailedTask {
   readonly failures: number
@@ -151,6 +154,7 @@ export class TaskLoop<Item> implements WorkLoop, SlotMember {
   /** Goes through the source once. Never rejects: what fails is reported, and ends the round. */
   async #round(): Promise<{ readonly claimed: number; readonly retryAfterMs: number }> {
     let claimed = 0
+    let skipped = 0
     let current: Item | undefined
     try {
       if (!(await this.#freeHandler())) return { claimed, retryAfterMs: 0 }
@@ -160,7 +164,12 @@ export class TaskLoop<Item> implements WorkLoop, SlotMember {
         if (this.#isStopping) break
         current = item
         const id = this.#idOf(item)
-        if (this.#jobs.has(id) || this.#isResting(id)) continue
+        if (this.#jobs.has(id) || this.#isResting(id)) {
+          skipped += 1
+          if (skipped % skippedMax === 0) await this.#sleep(this.#backoff.minMs)
+          continue
+        }
+        skipped = 0
         const task = await claimTask(this.#acquirer, this.#queue, id, this.#claimOptions)
         if (task.state !== 'claimed') continue
         if (this.#isStopping) {
@@ -200,7 +209,7 @@ export class TaskLoop<Item> implements WorkLoop, SlotMember {
 
   /** Runs one handler, and completes its task or gives it back. Never rejects. */
   async #handle(id: string, item: Item, task: Task): Promise<void> {
-    const signal = AbortSignal.any([task.signal, this.#givingUp.signal])
+    const { signal, [Symbol.dispose]: detach } = eitherSignal(task.signal, this.#givingUp.signal)
     try {
       const handled = (async () => this.#handler({ item, task, fence: task.fence, signal }))()
       await Promise.race([handled, givenUp(this.#givingUp.signal, handled)])
@@ -216,6 +225,8 @@ export class TaskLoop<Item> implements WorkLoop, SlotMember {
       this.#noteFailure(id)
       this.#report(error, item)
       await task.release().catch((fault: unknown) => this.#report(fault, item))
+    } finally {
+      detach()
     }
   }
 
@@ -271,6 +282,25 @@ export class TaskLoop<Item> implements WorkLoop, SlotMember {
       }
       this.#wake = wake
     })
+  }
+}
+
+/**
+ * A signal that aborts when either does, until it is disposed of. Not `AbortSignal.any`: Node 20 keeps each such signal that is listened
+ * to for as long as the longest-lived of its sources, here the loop.
+ */
+function eitherSignal(first: AbortSignal, second: AbortSignal): Disposable & { readonly signal: AbortSignal } {
+  const either = new AbortController()
+  const sources = [first, second].map((source) => ({ source, abort: () => either.abort(source.reason) }))
+  for (const { source, abort } of sources) {
+    if (source.aborted) abort()
+    else listenForAbort(source, abort)
+  }
+  return {
+    signal: either.signal,
+    [Symbol.dispose]() {
+      for (const { source, abort } of sources) stopListeningForAbort(source, abort)
+    },
   }
 }
 

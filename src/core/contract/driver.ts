@@ -105,9 +105,14 @@ export type Request =
 export interface Succession {
   /** `died`: the store saw the process end. The others as in {@link AbsentReason}. */
   readonly how: 'expired' | 'died' | 'evicted' | 'max-hold'
+  /** With `evicted`: what evicted it. Absent: not known, as an older version noted the end. */
+  readonly cause?: EvictionCause | undefined
   readonly fence: number
   readonly runner: Runner
 }
+
+/** What evicted a holder: a claim's evict rule (`stale`, `same-runner`: `reclaimed`, `all`: `forced`), or an `evict` request. */
+export type EvictionCause = 'stale' | 'reclaimed' | 'forced' | 'operator'
 
 /** Why a store does not have a claim. */
 export type AbsentReason =

@@ -45,9 +45,10 @@ function isHeld({ fence, ttlMs, leaving, after }: Readonly<Record<string, unknow
 /** Checks only the fields of a succession that are used: the last holder may have been of another version. */
 function isEnding(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
-  const { how, runner } = value as Partial<Record<keyof Succession, unknown>>
+  const { how, cause, runner } = value as Partial<Record<keyof Succession, unknown>>
   return (
     uncleanEndings.includes(how as Succession['how']) &&
+    isTextOrAbsent(cause) &&
     typeof (runner as Partial<Runner> | null | undefined)?.id === 'string'
   )
 }

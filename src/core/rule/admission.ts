@@ -214,7 +214,7 @@ const wholeKey = { range: undefined }
 function evictFence(draft: KeyDraft, fence: number, reason: string): ClaimStatus {
   let record: ClaimRecord | undefined
   for (const holder of draft.holders.overlapping(wholeKey)) if (holder.fence === fence) record = holder
-  if (record !== undefined) evictHolder(draft, record, reason)
+  if (record !== undefined) evictHolder(draft, record, 'operator', reason)
   promote(draft)
   return record === undefined
     ? { state: 'absent', reason: 'unknown' }

@@ -1,6 +1,14 @@
 import type { Crowd } from './holders.ts'
 import type { WaiterCrowd } from './waiters.ts'
-import type { AbsentReason, Claim, ListedClaim, Runner, Succession, ClaimStatus } from '../contract/driver.ts'
+import type {
+  AbsentReason,
+  Claim,
+  EvictionCause,
+  ListedClaim,
+  Runner,
+  Succession,
+  ClaimStatus,
+} from '../contract/driver.ts'
 
 /** A claim as a store keeps it. Times are milliseconds of the store's clock. */
 export interface ClaimRecord {
@@ -52,6 +60,8 @@ export function copyRecord(record: ClaimRecord): { -readonly [Field in keyof Cla
 export interface Ended {
   readonly id: string
   readonly how: Succession['how']
+  /** What evicted it; undefined: nothing did, or an older version noted this. */
+  readonly cause?: EvictionCause | undefined
   readonly detail?: string | undefined
   readonly fence: number
   readonly runner: Runner

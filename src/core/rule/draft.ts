@@ -10,7 +10,7 @@ import {
   type NotifiedClaim,
 } from './claim-record.ts'
 import { overlaps } from './conflict.ts'
-import type { AbsentReason, ClaimStatus, Succession } from '../contract/driver.ts'
+import type { AbsentReason, ClaimStatus, EvictionCause, Succession } from '../contract/driver.ts'
 import { HolderIndex } from './holder-index.ts'
 import { FewHolders, ManyHolders, type Holders } from './holders.ts'
 
@@ -88,9 +88,9 @@ export class KeyDraft {
   }
 
   /** Remembers an unclean end, for its owner and for its successor. */
-  noteEnd(record: ClaimRecord, how: Succession['how'], detail?: string): void {
+  noteEnd(record: ClaimRecord, how: Succession['how'], cause?: EvictionCause, detail?: string): void {
     const { id, runner } = record.claim
-    this.ended = { id, how, fence: record.fence, runner, until: this.now + record.ttlMs, told: false, detail }
+    this.ended = { id, how, cause, fence: record.fence, runner, until: this.now + record.ttlMs, told: false, detail }
   }
 
   // ---- who is here

@@ -1,7 +1,7 @@
 import { compareRank, copyRecord, type ClaimRecord, capByMaxHold, judge } from './claim-record.ts'
 import { holdsUpEverybody, standsInTheWay } from './conflict.ts'
 import { roomAmong, Tallies } from './holders.ts'
-import type { AbsentReason, Succession, Claim } from '../contract/driver.ts'
+import type { AbsentReason, Succession, Claim, EvictionCause } from '../contract/driver.ts'
 import { nextFence } from './fence.ts'
 import { LocalWalk } from './local-walk.ts'
 import { claimRanges, type RangeIndex } from './range-index.ts'
@@ -51,7 +51,8 @@ function successionFor(draft: KeyDraft, waiter: ClaimRecord): Succession | undef
   const { ended } = draft
   if (ended === undefined || ended.told || ended.id === waiter.claim.replaces) return undefined
   draft.ended = { ...ended, told: true }
-  return { how: ended.how, fence: ended.fence, runner: ended.runner }
+  const { how, cause, fence, runner } = ended
+  return cause === undefined ? { how, fence, runner } : { how, cause, fence, runner }
 }
 
 /** One walk along the queue; where there is a crowd of waiters, only past those that may do something else than wait on. */
@@ -212,14 +213,14 @@ export function applyEvictRule(draft: KeyDraft, claim: Claim): 'taken' | 'queue'
 }
 
 /** Ends a holder at once, against its will. */
-export function evictHolder(draft: KeyDraft, holder: ClaimRecord, detail: string): void {
+export function evictHolder(draft: KeyDraft, holder: ClaimRecord, cause: EvictionCause, detail: string): void {
   draft.removeHolder(holder)
-  draft.noteEnd(holder, 'evicted', detail)
+  draft.noteEnd(holder, 'evicted', cause, detail)
   draft.notify(holder, { state: 'absent', reason: 'evicted', detail })
 }
 
-function evictAll(draft: KeyDraft, holders: readonly ClaimRecord[], detail: string): void {
-  for (const holder of holders) evictHolder(draft, holder, detail)
+function evictAll(draft: KeyDraft, holders: readonly ClaimRecord[], cause: EvictionCause): void {
+  for (const holder of holders) evictHolder(draft, holder, cause, cause)
 }
 
 /** Stops a holder's renewals, unless its lease is over already. */

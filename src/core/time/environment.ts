@@ -17,6 +17,11 @@ export interface Timer {
 export interface Environment {
   /** Milliseconds that never go back and that count the time a laptop was asleep. */
   now(): number
+  /**
+   * Milliseconds that never go back and never run ahead, for ending what others hold: sleep is not counted, as how long it was is
+   * taken from clocks that can be set. Absent: `now` never runs ahead either.
+   */
+  awake?(): number
   /** Milliseconds since 1970, for people. */
   wall(): number
   /** Runs `action` once after `delayMs`. */
@@ -106,6 +111,7 @@ export function systemEnvironment(start = clockStart()): Environment {
   const now = sleepProofClock(clocks, start.leadMs)
   return {
     now,
+    awake: clocks.monotonic,
     wall: () => Date.now(),
     timer(delayMs, action) {
       const handle = unref(setTimeout(action, Math.min(Math.max(0, Math.ceil(delayMs)), timerMaxMs)))

@@ -2,6 +2,7 @@
 import { requestBounds, yearMs } from '../contract/bounds.ts'
 import type {
   ClaimStatus,
+  EvictionCause,
   EvictRule,
   KeyPage,
   ListedClaim,
@@ -127,13 +128,18 @@ export type WireStatus =
   | Exclude<ClaimStatus, { state: 'unknown' }>
   | { readonly state: 'unknown'; readonly error: WireError }
 
+/** What evicted a holder. A newer server may know causes that this client does not. */
+export const evictionCause = anyText as Schema<EvictionCause>
+
 /** How a claim stands. */
 export const wireStatus: Schema<WireStatus> = variants<'state', WireStatus>('state', {
   held: {
     fence: integer(positive),
     ttlMs: amount,
     leaving: optional(anyText),
-    after: optional(object<Succession>({ how: choice(...uncleanEndings), fence: integer(), runner })),
+    after: optional(
+      object<Succession>({ how: choice(...uncleanEndings), cause: optional(evictionCause), fence: integer(), runner }),
+    ),
   },
   waiting: { ahead: integer(), ttlMs: amount, againMs: amount },
   absent: {

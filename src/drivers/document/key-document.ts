@@ -30,7 +30,8 @@ export function encodeKey(state: KeyState): KeyDocument {
 /** A key out of its document; a fresh one if there is none. Checks what it must rely on. @internal */
 export function decodeKey(key: string, document: KeyDocument | undefined): KeyState {
   if (document === undefined) return new KeyState()
-  const { version, lastFence, ended, claims } = document
+  // A store may hold any JSON there.
+  const { version, lastFence, ended, claims } = document ?? {}
   if (version !== documentFormatVersion) {
     const problem = `The record of ${JSON.stringify(key)} has format ${String(version)}; this version reads ${documentFormatVersion}.`
     throw new LeaseholdError('UNAVAILABLE', `${problem} Update Leasehold here.`, { reason: 'foreign', key })

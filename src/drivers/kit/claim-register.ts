@@ -7,6 +7,8 @@ export interface RegisteredClaim {
   readonly leaving: boolean
   /** Until then, on the clock of this process, it surely holds, and it succeeded no claim that must be remembered. */
   readonly safeUntil: number
+  /** Until then, on the clock of this process, its owner has asked again if it lives. */
+  readonly askedUntil: number
   /** Its owner has been told to poll, and has no answer yet. */
   polled: boolean
 }
@@ -19,9 +21,14 @@ export interface Noted {
   readonly found: readonly { readonly key: string; readonly id: string }[]
 }
 
+/** Claims whose owners are gone are swept once there are so many claims, and then whenever there are twice as many as were left. */
+const sweepFrom = 1000
+
 /** The claims of this driver that are not over, by key: those whose notifications may have been missed are among them. */
 export class ClaimRegister {
   readonly #byKey = new Map<string, Map<string, RegisteredClaim>>()
+  #size = 0
+  #sweepAt = sweepFrom
 
   has(key: string, id: string): boolean {
     return this.#byKey.get(key)?.has(id) === true
@@ -64,31 +71,51 @@ export class ClaimRegister {
         this.#put(key, id, after)
       }
     }
+    if (this.#size >= this.#sweepAt) this.#sweep(sentAt)
     return { keys, found }
+  }
+
+  /** The claim is no longer stored, and its owner does not ask: it may have been of a client that died behind a server. */
+  forget(key: string, id: string): void {
+    this.#delete(key, id)
   }
 
   clear(): void {
     this.#byKey.clear()
+    this.#size = 0
+  }
+
+  /** A claim that another thread renews may be among those forgotten: it then hears of an end by its next renewal. */
+  #sweep(now: number): void {
+    for (const [key, claims] of this.#byKey) {
+      for (const [id, { askedUntil }] of claims) if (askedUntil < now) this.#delete(key, id)
+    }
+    this.#sweepAt = Math.max(sweepFrom, 2 * this.#size)
   }
 
   #put(key: string, id: string, claim: RegisteredClaim): void {
     let claims = this.#byKey.get(key)
     if (claims === undefined) this.#byKey.set(key, (claims = new Map()))
+    if (!claims.has(id)) this.#size += 1
     claims.set(id, claim)
   }
 
   #delete(key: string, id: string): void {
     const claims = this.#byKey.get(key)
-    if (claims?.delete(id) === true && claims.size === 0) this.#byKey.delete(key)
+    if (claims?.delete(id) !== true) return
+    this.#size -= 1
+    if (claims.size === 0) this.#byKey.delete(key)
   }
 }
 
 function registeredClaim(status: ClaimStatus, sentAt: number): RegisteredClaim | undefined {
-  if (status.state === 'waiting') return { state: 'waiting', leaving: false, safeUntil: -Infinity, polled: false }
-  if (status.state !== 'held') return undefined
+  if (status.state !== 'held' && status.state !== 'waiting') return undefined
+  const askedUntil = sentAt + status.ttlMs
+  if (status.state === 'waiting')
+    return { state: 'waiting', leaving: false, safeUntil: -Infinity, askedUntil, polled: false }
   // The server counted the ttl after the sending, by a clock that may run a little faster.
   const safeUntil = status.after === undefined ? sentAt + 0.9 * status.ttlMs : -Infinity
-  return { state: 'held', leaving: status.leaving !== undefined, safeUntil, polled: false }
+  return { state: 'held', leaving: status.leaving !== undefined, safeUntil, askedUntil, polled: false }
 }
 
 function differs(before: RegisteredClaim, after: RegisteredClaim | undefined): boolean {

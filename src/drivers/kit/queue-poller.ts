@@ -50,6 +50,10 @@ export interface QueuePollerSetup {
   readonly heldPauseMs?: (key: string) => number
   /** How many keys a second may be read, where each read costs. @default any number */
   readonly keysPerSecondMax?: number
+  /** The clock of the times in `claims`. @default that of the environment */
+  readonly ownTime?: () => number
+  /** No claim of ours is left on this key: it is polled no more. */
+  readonly unwatched?: (key: string) => void
 }
 
 /**
@@ -77,7 +81,9 @@ export class QueuePoller {
   watch(keys: Iterable<string>): void {
     for (const key of keys) {
       const watched: Watched = { unchanged: 0, place: 1, dueAt: 0 }
-      watched.dueAt = this.#now() + this.#pauseMs(key, watched)
+      // Never later than scheduled: claims that begin to wait all the time would put it off for ever.
+      const scheduledAt = this.#keys.get(key)?.dueAt ?? Infinity
+      watched.dueAt = Math.min(scheduledAt, this.#now() + this.#pauseMs(key, watched))
       this.#keys.set(key, watched)
       this.#wakeAt(watched.dueAt)
     }
@@ -134,22 +140,26 @@ export class QueuePoller {
     this.#setTimer()
   }
 
-  /** The keys to poll now. Keys without claims of ours are forgotten; while notifications arrive, none is polled. */
+  /**
+   * The keys to poll now. Keys without claims of ours are forgotten; while notifications arrive, none is polled. If the budget is too
+   * small for all, they take turns: a key that is always due must not keep the others from being read.
+   */
   #due(): string[] {
     const now = this.#now()
     const most = Math.min(keysPerPollMax, this.#earn(now))
     const due: string[] = []
-    const taken: [string, Watched][] = []
+    const polled = new Map<string, Watched>()
     for (const [key, watched] of this.#keys) {
-      if (this.#setup.claims.of(key).size === 0) this.#keys.delete(key)
-      else if (now >= watched.dueAt && due.length < most) {
+      if (this.#setup.claims.of(key).size === 0) {
+        this.#keys.delete(key)
+        this.#setup.unwatched?.(key)
+      } else if (now >= watched.dueAt && due.length < most) {
         if (watched.dueAt === 0 || this.#setup.mustPoll()) due.push(key)
         watched.dueAt = now + this.#pauseMs(key, watched)
-        taken.push([key, watched])
+        polled.set(key, watched)
       }
     }
-    // To the end: where the budget is short, each key has its turn.
-    for (const [key, watched] of taken) {
+    for (const [key, watched] of polled) {
       this.#keys.delete(key)
       this.#keys.set(key, watched)
     }
@@ -164,16 +174,22 @@ export class QueuePoller {
     const earned = ((now - this.#creditAt) / 1000) * keysPerSecondMax
     this.#credit = Math.min(Math.max(1, burstSeconds * keysPerSecondMax), this.#credit + earned)
     this.#creditAt = now
-    return Math.floor(this.#credit)
+    // Computed from the time at which a key was to be earned, a sum may come out a little below it.
+    return Math.floor(this.#credit + 1e-6)
   }
 
   async #pollKeys(keys: readonly string[]): Promise<void> {
     const { read, claims } = this.#setup
     const stored = await read(keys)
+    const now = this.#setup.ownTime?.() ?? this.#now()
     for (const key of keys) {
       const seen = stored.get(key) ?? nothing
       for (const [id, claim] of claims.of(key)) {
         const found = seen.get(id)
+        if (found === undefined && claim.polled && now > claim.askedUntil) {
+          claims.forget(key, id)
+          continue
+        }
         const isSame = found?.state === claim.state && found.leaving === claim.leaving
         if (claim.polled || (isSame && found.isDue !== true)) continue
         claim.polled = true

@@ -248,6 +248,7 @@ class MongodbDriver implements LockDriver {
       read: (keys) => storedPlaces(store, this.#channel, keys),
       mustPoll: () => this.#mustPoll,
       poll: (key, id) => this.#listeners.notify(key, id, 'poll'),
+      ownTime: () => this.#ownTime(),
     })
     this.#poller = poller
     if (store.watchable && changeStream !== false) {

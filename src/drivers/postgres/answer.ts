@@ -93,8 +93,8 @@ function readStatus(status: ClaimStatus): ClaimStatus {
   return { ...status, after: readSuccession(status.after) }
 }
 
-function readSuccession({ how, fence, runner }: Succession): Succession {
-  return { how, fence, runner: readRunner(runner as unknown as string) }
+function readSuccession({ how, cause, fence, runner }: Succession): Succession {
+  return { how, ...(cause !== undefined && { cause }), fence, runner: readRunner(runner as unknown as string) }
 }
 
 /** A runner that cannot be read, as another program wrote it, must not cost the answer. */

@@ -34,7 +34,7 @@ export interface SchemaOptions {
 
 /** The format of the tables and the revision of the functions that this version makes. */
 const tablesFormat = 2
-const functionsRevision = 11
+const functionsRevision = 12
 /** The revision of what advisory locks need. */
 const advisoryRevision = 3
 

@@ -19,7 +19,8 @@ create @table@ if not exists leasehold.keys (
   last_fence     bigint  not null default 0,
   -- True: `claims` has rows of this key: the waiters or, if no holder stands here, all claims.
   crowded        boolean not null default false,
-  -- How the last unclean end came about, `Ended` of core/rule/claim-record.ts: id, how, detail, fence, runner, until, told.
+  -- How the last unclean end came about, `Ended` of core/rule/claim-record.ts: id, how, cause, detail, fence, runner, until,
+  -- told.
   ended          jsonb,
   -- The holder; id is null if none stands here. If the key is crowded, it holds the whole key exclusively.
   id             text,
@@ -83,7 +84,7 @@ create @table@ if not exists leasehold.claims (
   renewal_count  bigint  not null,
   expires_at     bigint  not null,
   leaving        text,
-  -- The succession: how the last holder ended, its fence and runner.
+  -- The succession: how the last holder ended, what evicted it, its fence and runner.
   after          jsonb,
   -- As it was asked for.
   exclusive      boolean not null,

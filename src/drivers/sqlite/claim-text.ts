@@ -1,5 +1,5 @@
 /** The columns of a claim's row that are text: `runner`, `terms` and `succession`. See schema.sql. */
-import type { Claim, Runner, Succession } from '../../core/contract/driver.ts'
+import type { Claim, EvictionCause, Runner, Succession } from '../../core/contract/driver.ts'
 import { shortRunner, wholeRunner } from '../../core/rule/short-runner.ts'
 import type { SqliteRow } from './database.ts'
 import { damagedRow } from './faults.ts'
@@ -68,16 +68,16 @@ export function readRunner(key: string, text: string): Runner {
 }
 
 /** The column `succession`. */
-export function successionText({ how, fence, runner }: Succession): string {
-  return `["${how}",${fence},${shortRunner(runner)}]`
+export function successionText({ how, cause, fence, runner }: Succession): string {
+  return `["${how}",${fence},${shortRunner(runner)}${cause === undefined ? '' : `,"${cause}"`}]`
 }
 
 /** The previous holder of a row of `held`, if its claim was given one. */
 export function readSuccession(row: SqliteRow): Succession | undefined {
   if (row['succession'] === null) return undefined
   return read('succession', row['key'] as string, row['succession'] as string, (value) => {
-    const [how, fence, runner] = value as [Succession['how'], number, unknown]
-    return { how, fence, runner: wholeRunner(runner) }
+    const [how, fence, runner, cause] = value as [Succession['how'], number, unknown, EvictionCause?]
+    return { how, ...(cause !== undefined && { cause }), fence, runner: wholeRunner(runner) }
   })
 }
 

@@ -77,6 +77,7 @@ export function openConnection(
     createTables(database, file, refuseIfInUse)
     createInboxDirectory(file)
     refuseOtherFormats(file, formatOf(database))
+    addLaterColumns(database)
     const mode = database.query('pragma journal_mode = wal').get()?.['journal_mode']
     if (mode !== 'wal') throw new Error(`SQLite cannot keep a log beside this file (journal mode ${String(mode)})`)
     database.exec(`pragma synchronous = normal; pragma wal_autocheckpoint = ${checkpointEveryPages}`)
@@ -121,6 +122,22 @@ export function createTables(database: Database, file: string, refuseIfInUse: ()
       refuseIfInUse()
       database.exec(`${schema}; pragma application_id = ${applicationId}; pragma user_version = ${fileFormatVersion}`)
     }
+    database.exec('commit')
+  } catch (error) {
+    rollBack(database)
+    throw error
+  }
+}
+
+/** Adds what an earlier version of this format did not have. That version goes on beside this one: it names the columns that it knows. */
+function addLaterColumns(database: Database): void {
+  const isKnown = (): boolean =>
+    database.query(`select 1 as known from pragma_table_info('endings') where name = 'cause'`).get() !== undefined
+  if (isKnown()) return
+  database.exec('begin immediate')
+  try {
+    // Another process may have been quicker.
+    if (!isKnown()) database.exec('alter table endings add column cause text')
     database.exec('commit')
   } catch (error) {
     rollBack(database)

@@ -23,7 +23,7 @@ create table held (
   -- 1: its process was seen to end; the row stays for its grace.
   died           integer not null,
   leaving        text,
-  -- Whom it took over from, as JSON: how that ended, its fence, its runner.
+  -- Whom it took over from, as JSON: how that ended, its fence, its runner, and what evicted it.
   succession     text,
   runner         text    not null,
   terms          text,
@@ -116,7 +116,9 @@ create table endings (
   fence  integer not null,
   -- 1: a successor has been told.
   told   integer not null,
-  runner text    not null
+  runner text    not null,
+  -- What evicted it. Null: nothing did, or a version wrote this that does not know the column.
+  cause  text
 ) without rowid;
 
 create index endings_by_time on endings (until);

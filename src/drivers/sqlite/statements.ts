@@ -267,9 +267,9 @@ export function prepareStatements(database: Database, few = fewHoldersMax): Stat
       where key = ?1 and id = ?2`),
     deleteWaiter: command('delete from waiting where key = ? and id = ?'),
 
-    endedOf: query('select key, boot, until, id, how, detail, fence, told, runner from endings where key = ?'),
+    endedOf: query('select key, boot, until, id, how, detail, fence, told, runner, cause from endings where key = ?'),
     setEnded: command(`
-      replace into endings (key, boot, until, id, how, detail, fence, told, runner) values (${marks(9)})`),
+      replace into endings (key, boot, until, id, how, detail, fence, told, runner, cause) values (${marks(10)})`),
     deleteEnded: command('delete from endings where key = ?'),
     // A few at a time, in passing.
     forgetEnded: command('delete from endings where key in (select key from endings where until <= ? limit 4)'),

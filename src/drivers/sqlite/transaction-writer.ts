@@ -1,7 +1,7 @@
 import { admit, type RecordChange, type Decision } from '../../core/rule/admission.ts'
 import { keyOf } from '../../core/contract/requests.ts'
 import type { Ended } from '../../core/rule/claim-record.ts'
-import type { Request, ClaimStatus } from '../../core/contract/driver.ts'
+import type { EvictionCause, Request, ClaimStatus } from '../../core/contract/driver.ts'
 import {
   foreignRowOf,
   holderValues,
@@ -189,6 +189,7 @@ export function readEnded(row: SqliteRow): Ended {
   return {
     id: row['id'] as string,
     how: row['how'] as Ended['how'],
+    cause: (row['cause'] as EvictionCause | null) ?? undefined,
     detail: (row['detail'] as string | null) ?? undefined,
     fence: row['fence'] as number,
     runner: readRunner(row['key'] as string, row['runner'] as string),
@@ -198,8 +199,8 @@ export function readEnded(row: SqliteRow): Ended {
 }
 
 /** The values of a row of `endings`, in the order of its columns, but for the key and the boot. */
-export function endedValues({ until, id, how, detail, fence, told, runner }: Ended): SqliteValue[] {
-  return [until, id, how, detail ?? null, fence, Number(told), shortRunner(runner)]
+export function endedValues({ until, id, how, cause, detail, fence, told, runner }: Ended): SqliteValue[] {
+  return [until, id, how, detail ?? null, fence, Number(told), shortRunner(runner), cause ?? null]
 }
 
 /** Keys tidied at once, at most. */

@@ -2,7 +2,8 @@ import type { Environment, Timer } from '../../core/time/environment.ts'
 import type { AuditEntry, ChangeDocument, RatesDocument, TotalsDocument } from '../../dashboard/documents.ts'
 import type { EventFeed, Principal } from '../contract/call.ts'
 import type { StoreAccess } from '../store/store-facade.ts'
-import { changesBetween, ratesOf, renewalsBetween, totalsOf, type StoreSnapshot } from './changes.ts'
+import { changeSteps, ownPace, ratesOf, renewalSteps, totalSteps, type StoreSnapshot } from './changes.ts'
+import { atOnce, filtered, inPieces, mapped, type Steps } from './pieces.ts'
 import type { Snapshots } from './snapshots.ts'
 
 type Send = (event: string, data: unknown) => void
@@ -42,7 +43,7 @@ export interface ChangeWatchOptions {
    * @default false
    */
   readonly always?: boolean | undefined
-  /** Learns of every snapshot, and of what changed since the one before. */
+  /** Learns of every snapshot, and then of what changed since the one before, a part at a time: with no keys again. */
   readonly seen?: ((snapshot: StoreSnapshot, changes: readonly ChangeDocument[]) => void) | undefined
   /** The eviction that ended a claim, if one did. */
   readonly evicted: (key: string, fence: number) => AuditEntry | undefined
@@ -52,6 +53,8 @@ const noChanges: SeenChanges = { changes: [], renewals: undefined }
 const readEveryMs = 1000
 /** Changes sent after one snapshot: a stream that is read more slowly would be cut off. */
 const changesSentMax = 100
+/** Changes of which others learn at once. */
+const changesPerPiece = 256
 /** Reading takes at most a fifth of the store's time, and a fiftieth while nobody watches. */
 const restPerRead = { watched: 4, unwatched: 49 }
 
@@ -67,6 +70,8 @@ export class ChangeWatch {
   readonly #watchers = new Set<Watcher>()
   /** The last snapshot. */
   #before: StoreSnapshot | undefined
+  /** What tokens see of it without what has changed: streams may be opened again and again. */
+  #views = new Map<Principal, View>()
   #isStoreUp = false
   #timer: Timer | undefined
   #reading = false
@@ -99,7 +104,7 @@ export class ChangeWatch {
     // A later watcher gets the last snapshot: more watchers cause no more reads.
     if (this.#before === undefined || (this.#isAlways && this.#watchers.size === 1)) this.#wakeIn(0)
     if (this.#before !== undefined)
-      notifyWatcher(watcher, this.#isStoreUp ? viewOf(this.#before, watcher.principal, noChanges) : undefined)
+      notifyWatcher(watcher, this.#isStoreUp ? this.#stillView(this.#before, watcher.principal) : undefined)
     return { [Symbol.dispose]: () => this.#detach(watcher) }
   }
 
@@ -107,7 +112,18 @@ export class ChangeWatch {
     this.#watchers.delete(watcher)
     if (this.#isNeeded) return
     this.#timer?.cancel()
-    this.#before = undefined
+    this.#keep(undefined)
+  }
+
+  #keep(snapshot: StoreSnapshot | undefined): void {
+    this.#before = snapshot
+    this.#views = new Map()
+  }
+
+  #stillView(snapshot: StoreSnapshot, principal: Principal): View {
+    let view = this.#views.get(principal)
+    if (view === undefined) this.#views.set(principal, (view = atOnce(viewSteps(snapshot, principal, noChanges))))
+    return view
   }
 
   get #isNeeded(): boolean {
@@ -124,40 +140,58 @@ export class ChangeWatch {
     this.#reading = true
     const startedAt = this.#environment.now()
     const snapshot = await this.#snapshots.read().catch(() => undefined)
+    if (this.#isNeeded) await this.#publish(snapshot)
     this.#reading = false
-    if (!this.#isNeeded) return
-    this.#publish(snapshot)
+    if (!this.#isNeeded) return this.#keep(undefined)
     const rest = this.#watchers.size > 0 ? restPerRead.watched : restPerRead.unwatched
     this.#wakeIn(Math.max(this.#everyMs, rest * (this.#environment.now() - startedAt)))
   }
 
   /** Undefined: the store did not answer. The snapshot before is kept, and compared when it answers again. */
-  #publish(snapshot: StoreSnapshot | undefined): void {
+  async #publish(snapshot: StoreSnapshot | undefined): Promise<void> {
+    const before = this.#before
     const changes =
-      snapshot === undefined || this.#before === undefined ? noChanges : this.#changesBetween(this.#before, snapshot)
-    this.#before = snapshot ?? this.#before
-    if (snapshot !== undefined) this.#seen?.(snapshot, changes.changes)
+      snapshot === undefined || before === undefined ? noChanges : await this.#changesBetween(before, snapshot)
+    if (snapshot !== undefined) await this.#pass(snapshot, changes.changes)
+    // Once for each token, however many watch with it.
+    const views = new Map<Principal, View>()
+    if (snapshot !== undefined) {
+      for (const { principal } of this.#watchers) {
+        if (views.has(principal)) continue
+        views.set(principal, await inPieces(viewSteps(snapshot, principal, changes), ownPace.turn))
+      }
+    }
+    if (!this.#isNeeded) return
+    if (snapshot !== undefined) this.#keep(snapshot)
     this.#isStoreUp = snapshot !== undefined
-    // Once for each token, however many watch with it: this blocks the event loop.
-    const views = new Map<Principal, View | undefined>()
     for (const watcher of this.#watchers) {
       const { principal } = watcher
-      if (!views.has(principal)) views.set(principal, snapshot && viewOf(snapshot, principal, changes))
-      notifyWatcher(watcher, views.get(principal))
+      // Who came to watch meanwhile hears of no change before that.
+      notifyWatcher(watcher, snapshot && (views.get(principal) ?? this.#stillView(snapshot, principal)))
     }
   }
 
-  #changesBetween(before: StoreSnapshot, snapshot: StoreSnapshot): SeenChanges {
+  async #pass(snapshot: StoreSnapshot, changes: readonly ChangeDocument[]): Promise<void> {
+    if (this.#seen === undefined) return
+    this.#seen(snapshot, changes.slice(0, changesPerPiece))
+    for (let from = changesPerPiece; from < changes.length; from += changesPerPiece) {
+      await ownPace.turn()
+      this.#seen({ ...snapshot, keys: [] }, changes.slice(from, from + changesPerPiece))
+    }
+  }
+
+  async #changesBetween(before: StoreSnapshot, snapshot: StoreSnapshot): Promise<SeenChanges> {
     const at = new Date(this.#environment.wall()).toISOString()
-    const changes = this.#withEvictions(changesBetween(before, snapshot, at))
+    const { turn } = ownPace
+    const changes = await this.#withEvictions(await inPieces(changeSteps(before, snapshot, at), turn))
     const isCounted = this.#store.supports.renewals !== false
-    return { changes, renewals: isCounted ? renewalsBetween(before, snapshot) : undefined }
+    return { changes, renewals: isCounted ? await inPieces(renewalSteps(before, snapshot), turn) : undefined }
   }
 
   /** A claim evicted by this server looks released in the snapshot: report it as lost, and the next grant of its key as a takeover. */
-  #withEvictions(changes: readonly ChangeDocument[]): readonly ChangeDocument[] {
+  #withEvictions(changes: readonly ChangeDocument[]): Promise<readonly ChangeDocument[]> {
     const evicted = new Map<string, number>()
-    return changes.map((change) => {
+    const steps = mapped(changes, (change): ChangeDocument => {
       const { key, fence, kind } = change
       const left = evicted.get(key) ?? 0
       if (kind === 'granted' && left > 0) {
@@ -169,6 +203,7 @@ export class ChangeWatch {
       evicted.set(key, left + 1)
       return { ...change, kind: 'lost', detail: `evicted by ${entry.by}: ${entry.reason}` }
     })
+    return inPieces(steps, ownPace.turn)
   }
 }
 
@@ -177,10 +212,10 @@ export function expensiveStoreMs({ supports }: Pick<StoreAccess, 'supports'>): n
   return supports.pollingDefault?.maxMs ?? 0
 }
 
-function viewOf(snapshot: StoreSnapshot, principal: Principal, { changes, renewals }: SeenChanges): View {
+function* viewSteps(snapshot: StoreSnapshot, principal: Principal, { changes, renewals }: SeenChanges): Steps<View> {
   const isSeen = (key: string): boolean => principal.may('read', key)
-  const seen = changes.filter(({ key }) => isSeen(key))
-  const totals = totalsOf(snapshot, isSeen)
+  const seen = yield* filtered(changes, ({ key }) => isSeen(key))
+  const totals = yield* totalSteps(snapshot, isSeen)
   return {
     changes: seen,
     rates: ratesOf(seen, renewals, isSeen),

@@ -4,6 +4,7 @@ import type { ChangeDocument, ChangeKind, RatesDocument, TotalsDocument } from '
 import { namespaceOf } from '../auth/rights.ts'
 import type { Pace } from '../contract/call.ts'
 import { runnerDocument } from './lock-documents.ts'
+import { atOnce, type Steps } from './pieces.ts'
 
 /** A change of one claim. */
 interface SeenChange {
@@ -16,11 +17,17 @@ interface SeenChange {
 
 /** What happened between two snapshots. Claims that came and went in between are not seen. */
 export function changesBetween(before: StoreSnapshot, after: StoreSnapshot, at: string): readonly ChangeDocument[] {
+  return atOnce(changeSteps(before, after, at))
+}
+
+/** The same, a key a step. */
+export function* changeSteps(before: StoreSnapshot, after: StoreSnapshot, at: string): Steps<ChangeDocument[]> {
   const earlier = new Map(before.keys.map((listed) => [listed.key, listed]))
   const later = new Map(after.keys.map((listed) => [listed.key, listed]))
   const isWhole = !before.truncated && !after.truncated
   const changes: ChangeDocument[] = []
   for (const key of new Set([...earlier.keys(), ...later.keys()])) {
+    yield
     const was = earlier.get(key)
     const is = later.get(key)
     // A key that only one of two truncated snapshots holds may have been beyond the end of the other.
@@ -133,17 +140,20 @@ function describeChange(key: string, { kind, claim, detail, isTakeover }: SeenCh
   }
 }
 
-/** How often each key's claims were renewed between two snapshots. */
-export function renewalsBetween(before: StoreSnapshot, after: StoreSnapshot): ReadonlyMap<string, number> {
-  const earlier = new Map(before.keys.map((listed) => [listed.key, byIdentity(listed)]))
+/** How often each key's claims were renewed between two snapshots, a key a step. */
+export function* renewalSteps(before: StoreSnapshot, after: StoreSnapshot): Steps<ReadonlyMap<string, number>> {
+  const earlier = new Map(before.keys.map((listed) => [listed.key, listed]))
   const renewals = new Map<string, number>()
-  for (const { key, claims } of after.keys) {
-    const were = earlier.get(key)
-    const counts = [...byIdentity({ key, claims })].map(
-      ([identity, claim]) => claim.renewalCount - (were?.get(identity)?.renewalCount ?? Infinity),
-    )
-    const count = counts.filter((each) => each > 0).reduce((sum, each) => sum + each, 0)
-    if (count > 0) renewals.set(key, count)
+  for (const listed of after.keys) {
+    yield
+    const was = earlier.get(listed.key)
+    if (was === undefined) continue
+    const were = byIdentity(was)
+    let count = 0
+    for (const [identity, claim] of byIdentity(listed)) {
+      count += Math.max(0, claim.renewalCount - (were.get(identity)?.renewalCount ?? Infinity))
+    }
+    if (count > 0) renewals.set(listed.key, count)
   }
   return renewals
 }
@@ -165,9 +175,18 @@ export function ratesOf(
 }
 
 /** How many there are among the keys that `isSeen`. */
-export function totalsOf({ now, keys, truncated }: StoreSnapshot, isSeen: (key: string) => boolean): TotalsDocument {
+export function totalsOf(snapshot: StoreSnapshot, isSeen: (key: string) => boolean): TotalsDocument {
+  return atOnce(totalSteps(snapshot, isSeen))
+}
+
+/** The same, a key a step. */
+export function* totalSteps(
+  { now, keys, truncated }: StoreSnapshot,
+  isSeen: (key: string) => boolean,
+): Steps<TotalsDocument> {
   const totals = { locks: 0, holders: 0, waiters: 0, expired: 0, truncated }
   for (const { key, claims, held, waiting } of keys) {
+    yield
     if (!isSeen(key)) continue
     const holders = claims.filter(({ state }) => state === 'held')
     totals.locks += 1

@@ -93,10 +93,16 @@ export function evictionResultOf(status: ClaimStatus | undefined): AuditEntry['r
 
 /** Entries kept for each token, so that one token cannot crowd out the others. */
 const entriesMax = 1000
+/** Entries kept in all: there may be any number of tokens, such as a JWT for each run of a job. */
+export const entriesInAllMax = 10_000
 
 /** The last evictions of this server's life, the newest first. The log has all of them. */
 export class Audit {
-  readonly #entries: AuditEntry[] = []
+  /** The oldest first. */
+  readonly #entries = new Set<AuditEntry>()
+  readonly #entriesBy = new Map<string, Set<AuditEntry>>()
+  /** By key and fence, the eviction that ended a claim. */
+  readonly #ends = new Map<string, AuditEntry>()
   readonly #logger: Logger | undefined
 
   constructor(logger: Logger | undefined) {
@@ -104,10 +110,13 @@ export class Audit {
   }
 
   record(entry: AuditEntry): AuditEntry {
-    this.#entries.unshift(entry)
-    const own = this.#entries.filter(({ by }) => by === entry.by)
-    if (own.length > entriesMax) this.#entries.splice(this.#entries.lastIndexOf(own.at(-1) as AuditEntry), 1)
     const { by, key, fence, reason, result } = entry
+    const own = this.#entriesBy.get(by) ?? new Set()
+    this.#entriesBy.set(by, own.add(entry))
+    this.#entries.add(entry)
+    if (result !== 'not-held') this.#ends.set(endName(entry), entry)
+    if (own.size > entriesMax) this.#forgetOldest(own)
+    if (this.#entries.size > entriesInAllMax) this.#forgetOldest(this.#most())
     // A client's reason may have line breaks, which would pass for another eviction in the log.
     const line = JSON.stringify(reason).slice(1, -1)
     const message = printable(`${by} evicts fence ${fence} of ${JSON.stringify(key)} (${result}): ${line}`)
@@ -117,11 +126,33 @@ export class Audit {
 
   /** Those of keys that the principal may read. */
   seenBy(principal: Principal): readonly AuditEntry[] {
-    return this.#entries.filter(({ key }) => principal.may('read', key))
+    return [...this.#entries].filter(({ key }) => principal.may('read', key)).toReversed()
   }
 
   /** The eviction that ended a claim, if one did. */
   find(key: string, fence: number): AuditEntry | undefined {
-    return this.#entries.find((entry) => entry.key === key && entry.fence === fence && entry.result !== 'not-held')
+    return this.#ends.get(endName({ key, fence }))
   }
+
+  /** The entries of the token that has the most. */
+  #most(): ReadonlySet<AuditEntry> {
+    let most: ReadonlySet<AuditEntry> = new Set()
+    for (const own of this.#entriesBy.values()) if (own.size > most.size) most = own
+    return most
+  }
+
+  #forgetOldest(entries: ReadonlySet<AuditEntry>): void {
+    const [oldest] = entries
+    if (oldest === undefined) return
+    const own = this.#entriesBy.get(oldest.by)
+    own?.delete(oldest)
+    if (own?.size === 0) this.#entriesBy.delete(oldest.by)
+    this.#entries.delete(oldest)
+    const name = endName(oldest)
+    if (this.#ends.get(name) === oldest) this.#ends.delete(name)
+  }
+}
+
+function endName({ key, fence }: Pick<AuditEntry, 'key' | 'fence'>): string {
+  return `${fence} ${key}`
 }

@@ -5,9 +5,10 @@ import type { LockRow, OverviewDocument } from '../../dashboard/documents.ts'
 import { namespaceOf } from '../auth/rights.ts'
 import type { Pace, Principal } from '../contract/call.ts'
 import { readQuery } from '../contract/query.ts'
-import { requestsWorth, type StoreSnapshot } from './changes.ts'
+import { ownPace, requestsWorth, type StoreSnapshot } from './changes.ts'
 import { lockDocument } from './lock-documents.ts'
 import { checkNamespaceCovered } from './locks.ts'
+import { filtered, inPieces, mapped, sorted, type Steps } from './pieces.ts'
 import type { Snapshots } from './snapshots.ts'
 
 /** Holders of a row: those with something wrong come first. */
@@ -47,6 +48,7 @@ interface Facts {
   readonly listed: ListedKey
   readonly namespace: string
   readonly scope: string
+  readonly scopeInLowerCase: string
   readonly held: number
   readonly waiting: number
   /** For how long all waiters together have waited. */
@@ -64,7 +66,8 @@ export class Overview {
   readonly #snapshots: Snapshots
   readonly #freshMs: number
   readonly #environment: { wall(): number }
-  readonly #facts = new WeakMap<StoreSnapshot, readonly Facts[]>()
+  /** The locks of a snapshot by how they are sorted: once for all who ask. */
+  readonly #sorted = new WeakMap<StoreSnapshot, Map<string, Promise<readonly Facts[]>>>()
 
   /** `freshMs`: how old the snapshot may be that is shown. */
   constructor(snapshots: Snapshots, environment: { wall(): number }, freshMs: number) {
@@ -79,8 +82,17 @@ export class Overview {
     const isPart = whole.truncated && query.namespace !== undefined
     const snapshot = isPart ? await this.#snapshots.notOlderThan(this.#freshMs, query.namespace) : whole
     await pace.turn()
-    const readable = this.#factsOf(snapshot).filter(({ listed }) => principal.may('read', listed.key))
-    const rows = readable.filter((facts) => matches(facts, query)).toSorted(orderOf(query))
+    const all = await this.#sortedFacts(snapshot, query)
+    const turn = (): Promise<void> => pace.turn()
+    const readable = await inPieces(
+      filtered(all, ({ listed }) => principal.may('read', listed.key)),
+      turn,
+    )
+    const name = query.name?.toLowerCase()
+    const rows = await inPieces(
+      filtered(readable, (facts) => matches(facts, query, name)),
+      turn,
+    )
     const { from = 0, limit = rowsDefault } = query
     const shown = rows.slice(from, from + limit)
     pace.charge(Math.floor(readable.length / keysPerRequest) + requestsWorth(shown.map(({ listed }) => listed)))
@@ -89,31 +101,54 @@ export class Overview {
     return {
       total: rows.length,
       from,
-      rows: shown.map((facts) => rowOf(facts, snapshot.now, wall)),
-      namespaces: offered(readable.map(({ namespace }) => namespace)),
-      services: offered(readable.flatMap(({ services }) => services)),
+      rows: await inPieces(
+        mapped(shown, (facts) => rowOf(facts, snapshot.now, wall)),
+        turn,
+      ),
+      namespaces: await inPieces(
+        offered(readable, ({ namespace }) => [namespace]),
+        turn,
+      ),
+      services: await inPieces(
+        offered(readable, ({ services }) => services),
+        turn,
+      ),
       truncated: snapshot.truncated,
     }
   }
 
-  #factsOf(snapshot: StoreSnapshot): readonly Facts[] {
-    let facts = this.#facts.get(snapshot)
-    if (facts === undefined) {
-      facts = snapshot.keys.map((listed) => factsOf(listed, snapshot.now))
-      this.#facts.set(snapshot, facts)
-    }
-    return facts
+  #sortedFacts(snapshot: StoreSnapshot, query: OverviewQuery): Promise<readonly Facts[]> {
+    const known = this.#sorted.get(snapshot) ?? new Map<string, Promise<readonly Facts[]>>()
+    this.#sorted.set(snapshot, known)
+    return kept(known, `${query.sort} ${query.order}`, async () => {
+      // Others may wait for the same: it is not to end with the call that asked first.
+      const facts = kept(known, 'facts', () =>
+        inPieces(
+          mapped(snapshot.keys, (listed) => factsOf(listed, snapshot.now)),
+          ownPace.turn,
+        ),
+      )
+      return inPieces(sorted(await facts, orderOf(query)), ownPace.turn)
+    })
   }
+}
+
+function kept<Value>(known: Map<string, Value>, name: string, make: () => Value): Value {
+  let value = known.get(name)
+  if (value === undefined) known.set(name, (value = make()))
+  return value
 }
 
 function factsOf(listed: ListedKey, now: number): Facts {
   const { key, claims } = listed
   const holders = claims.filter(({ state }) => state === 'held')
   const waits = claims.filter(({ state }) => state === 'waiting').map(({ enteredAt }) => Math.max(0, now - enteredAt))
+  const scope = describeScope({ key: splitStoreKey(key)?.scopeKey ?? key })
   return {
     listed,
     namespace: namespaceOf(key),
-    scope: describeScope({ key: splitStoreKey(key)?.scopeKey ?? key }),
+    scope,
+    scopeInLowerCase: scope.toLowerCase(),
     held: listed.held ?? holders.length,
     waiting: listed.waiting ?? waits.length,
     waitedMs: waits.reduce((sum, ms) => sum + ms, 0),
@@ -130,9 +165,9 @@ function serviceOf({ runner }: ListedClaim): readonly string[] {
   return typeof service === 'string' && service !== '' ? [service.slice(0, serviceLengthMax)] : []
 }
 
-function matches(facts: Facts, { namespace, name, service, state }: OverviewQuery): boolean {
+function matches(facts: Facts, { namespace, service, state }: OverviewQuery, nameInLowerCase?: string): boolean {
   if (namespace !== undefined && facts.namespace !== namespace) return false
-  if (name !== undefined && !facts.scope.toLowerCase().includes(name.toLowerCase())) return false
+  if (nameInLowerCase !== undefined && !facts.scopeInLowerCase.includes(nameInLowerCase)) return false
   if (service !== undefined && !facts.services.includes(service)) return false
   switch (state) {
     case undefined:
@@ -188,6 +223,12 @@ function odd({ expiresAt, leaving }: ListedClaim, now: number): number {
   return Number(now >= expiresAt) * 2 + Number(leaving !== undefined)
 }
 
-function offered(names: readonly string[]): readonly string[] {
-  return [...new Set(names)].toSorted().slice(0, offeredMax)
+function* offered(readable: readonly Facts[], namesOf: (facts: Facts) => readonly string[]): Steps<string[]> {
+  const names = new Set<string>()
+  for (const facts of readable) {
+    for (const name of namesOf(facts)) names.add(name)
+    yield
+  }
+  const inOrder = yield* sorted([...names], (left, right) => Number(left > right) - Number(left < right))
+  return inOrder.slice(0, offeredMax)
 }

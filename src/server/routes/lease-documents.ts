@@ -1,6 +1,6 @@
 /** The JSON of the routes for people and for programs in other languages. Only the answer to a claim has its id. */
 import type { KeyPage, ListedClaim, Mode, Runner, Succession } from '../../core/contract/driver.ts'
-import { mode } from '../../core/wire/replies.ts'
+import { evictionCause, mode } from '../../core/wire/replies.ts'
 import {
   amount,
   anyText,
@@ -34,7 +34,7 @@ export interface LeaseDocument {
   /** The holder was asked to leave: the lease is not extended any more. */
   readonly leaving?: string | undefined
   /** How the last holder ended, if not by its release. */
-  readonly after?: Pick<Succession, 'how' | 'fence'> | undefined
+  readonly after?: Omit<Succession, 'runner'> | undefined
 }
 
 export const leaseDocument: Schema<LeaseDocument> = object<LeaseDocument>({
@@ -54,7 +54,13 @@ export const leaseDocument: Schema<LeaseDocument> = object<LeaseDocument>({
     ...anyText,
     description: 'Why the holder was asked to leave: the lease is not extended any more.',
   }),
-  after: optional(object<Pick<Succession, 'how' | 'fence'>>({ how: choice(...uncleanEndings), fence: integer() })),
+  after: optional(
+    object<Omit<Succession, 'runner'>>({
+      how: choice(...uncleanEndings),
+      cause: optional({ ...evictionCause, description: 'With `evicted`: stale, reclaimed, forced or operator.' }),
+      fence: integer(),
+    }),
+  ),
 })
 
 /** What became of a release. */

@@ -333,7 +333,7 @@ function leaseOf(
     expiresAt: new Date(environment.wall() + expiresInMs).toISOString(),
     waitedMs: Math.floor(now - calledAt),
     leaving,
-    after: after && { how: after.how, fence: after.fence },
+    after: after && { how: after.how, cause: after.cause, fence: after.fence },
   }
 }
 

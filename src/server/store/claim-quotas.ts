@@ -116,6 +116,9 @@ export class ClaimQuotas {
     const counted = this.#claims.get(name)
     if (counted === undefined) return
     counted.pending -= 1
+    // Counted by a renewal alone, and the store did not say whether there is such a claim: anybody can make up ids.
+    const isMadeUp = request.op === 'renew' && status.state === 'unknown' && counted.decidedBy === 0
+    if (isMadeUp && counted.pending === 0) return this.#remove(name, counted)
     if (number > counted.decidedBy) {
       counted.decidedBy = number
       this.#learn(counted, id, status)
@@ -188,7 +191,7 @@ export class ClaimQuotas {
       known.until = Math.max(known.until, until + known.graceMs)
       return
     }
-    this.#add(name, {
+    const counted: CountedClaim = {
       key,
       token,
       bytes: bytesPerClaim,
@@ -201,7 +204,9 @@ export class ClaimQuotas {
       pending: 0,
       decidedBy: 0,
       state: undefined,
-    })
+    }
+    // Nobody is refused a renewal; but made-up ids must not use up what all callers may have.
+    if (this.#excess(counted) === undefined) this.#add(name, counted)
   }
 
   #excess({ key, token, bytes, waits }: CountedClaim): Excess | undefined {

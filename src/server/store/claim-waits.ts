@@ -43,6 +43,8 @@ export class ClaimWaits {
   readonly #metrics: ServerMetrics
   readonly #limits: ServerLimits
   readonly #waits = new Set<ClaimWait>()
+  /** The same by the name of the claim: several calls may wait for one. */
+  readonly #byName = new Map<string, Set<ClaimWait>>()
   #isClosed = false
 
   constructor(store: StoreFacade, environment: Environment, metrics: ServerMetrics, limits: ServerLimits) {
@@ -57,7 +59,7 @@ export class ClaimWaits {
     const { waitsMax } = this.#limits
     if (awaited.waitMs > 0 && this.#waits.size >= waitsMax) throw tooMuch(`${waitsMax} calls wait already.`, 1000)
     const wait = new ClaimWait(awaited, this.#store, this.#environment, this.#metrics)
-    this.#waits.add(wait)
+    this.#add(wait)
     if (this.#isClosed) wait.stop('interrupted')
     const onGone = (): void => wait.stop('gone')
     awaited.signal.addEventListener('abort', onGone, { once: true })
@@ -66,14 +68,28 @@ export class ClaimWaits {
       return await wait.follow()
     } finally {
       awaited.signal.removeEventListener('abort', onGone)
-      this.#waits.delete(wait)
+      this.#remove(wait)
       wait.end()
     }
   }
 
+  #add(wait: ClaimWait): void {
+    this.#waits.add(wait)
+    const same = this.#byName.get(wait.name)
+    if (same === undefined) this.#byName.set(wait.name, new Set([wait]))
+    else same.add(wait)
+  }
+
+  #remove(wait: ClaimWait): void {
+    this.#waits.delete(wait)
+    const same = this.#byName.get(wait.name)
+    same?.delete(wait)
+    if (same?.size === 0) this.#byName.delete(wait.name)
+  }
+
   /** The claim has been released on purpose: those who wait for it give up. */
   cancel(claim: Pick<Claim, 'key' | 'id'>): void {
-    for (const wait of this.#waits) if (wait.name === claimName(claim)) wait.stop('cancelled')
+    for (const wait of this.#byName.get(claimName(claim)) ?? []) wait.stop('cancelled')
   }
 
   /** Sends every caller away, also those to come: they ask the server that takes the place of this one. */

@@ -85,6 +85,7 @@ export class ModelComparison {
     if (model === undefined || driver === undefined) return same('after', model, driver)
     return (
       same('after.how', model.how, driver.how) ??
+      same('after.cause', model.cause, driver.cause) ??
       same('after.runner', model.runner, driver.runner) ??
       this.fences.match(model.fence, driver.fence)
     )

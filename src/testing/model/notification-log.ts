@@ -12,14 +12,14 @@ export interface LoggedNotification {
 
 /**
  * What the drivers' listeners received. A notification is a hint: some may be missing, and `'poll'` stands for any. Those
- * that arrive must be true and in order, and the last change of a claim must reach its owner, unless it released first.
+ * that arrive must be true and in order, and the last change of a claim must reach its owner, unless that asked since.
  */
 export class NotificationLog {
   readonly #received: LoggedNotification[] = []
   readonly #gaps = new Set<number>()
   readonly #ownerOf: (id: string) => number
-  /** How many notifications there had been when the owner of a claim released it. */
-  readonly #letGo = new Map<string, number>()
+  /** How many notifications there had been when the owner of a claim released it, or sent it again. */
+  readonly #askedAt = new Map<string, number>()
 
   constructor(ownerOf: (id: string) => number) {
     this.#ownerOf = ownerOf
@@ -35,9 +35,9 @@ export class NotificationLog {
     this.#gaps.add(driver)
   }
 
-  /** The owner has released the claim: earlier changes need not reach it any more. */
-  noteRelease(id: string, notifiedBefore: number): void {
-    this.#letGo.set(id, notifiedBefore)
+  /** The owner has released the claim, or sent it again: earlier changes need not reach it any more. */
+  noteAsked(id: string, notifiedBefore: number): void {
+    this.#askedAt.set(id, Math.max(notifiedBefore, this.#askedAt.get(id) ?? 0))
   }
 
   /** Names a claim whose owner received neither its last notification nor a `'poll'`. */
@@ -45,7 +45,7 @@ export class NotificationLog {
     const last = new Map<string, ClaimStatus>()
     for (const [index, { record, status }] of expected.entries()) {
       const { id } = record.claim
-      if (index >= (this.#letGo.get(id) ?? 0)) last.set(id, status)
+      if (index >= (this.#askedAt.get(id) ?? 0)) last.set(id, status)
     }
     for (const { id, notification } of this.#received) {
       if (notification === 'poll' || notification.state === last.get(id)?.state) last.delete(id)

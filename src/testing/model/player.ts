@@ -92,10 +92,14 @@ export class Player {
     if (answers.length !== requests.length) return `${requests.length} requests had ${answers.length} answers`
     for (const [index, { forModel }] of requests.entries()) {
       const expected = this.#model.send(forModel)
-      if (forModel.op === 'release') this.#notifications.noteRelease(forModel.id, this.#model.notifications.length)
+      // The answer says what has become of the claim: a claim that ended and is sent again may wait anew, and never hear of its end.
+      if (forModel.op === 'release' || forModel.op === 'claim') {
+        const id = forModel.op === 'claim' ? forModel.claim.id : forModel.id
+        this.#notifications.noteAsked(id, this.#model.notifications.length)
+      }
       // The owner knows that the claim is over. During its grace the store may still list it, and evict it later.
       if (forModel.op === 'withdraw' && expected.state === 'absent')
-        this.#notifications.noteRelease(forModel.id, Infinity)
+        this.#notifications.noteAsked(forModel.id, Infinity)
       const key = forModel.op === 'claim' ? forModel.claim.key : forModel.key
       const difference = this.#comparison(key).status(expected, answers[index])
       if (difference === undefined) continue

@@ -69,7 +69,7 @@ export class ObservedDriver<Revision> implements LockDriver {
     this.#store = store
     this.#environment = environment
     this.#isExact = shared !== undefined
-    this.#observations = shared?.observations ?? new Observations()
+    this.#observations = shared?.observations ?? new Observations(undefined, (key) => this.#claims.of(key).size > 0)
     this.name = store.name
     // A longest hold counts from the grant, which an owner may learn of later than those who would end it.
     this.supports = { ...store.supports, push: true, maxHold: false }
@@ -84,6 +84,7 @@ export class ObservedDriver<Revision> implements LockDriver {
     const setup: ObservedSetup<Revision> = {
       store,
       environment,
+      observedNow: () => this.#observedNow(),
       observations: this.#observations,
       trusted: this.#trusted,
       isExact: this.#isExact,
@@ -108,6 +109,8 @@ export class ObservedDriver<Revision> implements LockDriver {
       pauseMaxMs: (key) => this.#shortestOf(key) / readingsPerTtl,
       heldPauseMs: (key) => (this.#isExact ? maxMs : Math.max(maxMs, this.#shortestOf(key) / heldReadingsPerTtl)),
       keysPerSecondMax,
+      ownTime: () => environment.now(),
+      unwatched: (key) => this.#shortestTtlMs.delete(key),
     })
   }
 
@@ -128,8 +131,10 @@ export class ObservedDriver<Revision> implements LockDriver {
     this.#listeners.clear()
     this.#claims.clear()
     await this.#lifecycle.settled()
-    await this.#poller.close()
+    // A reading that is under way ends with the connection of its store at the latest.
+    const polled = this.#poller.close()
     await this.#store.close()
+    await polled
   }
 
   send(requests: readonly Request[]): Promise<readonly ClaimStatus[]> {
@@ -157,10 +162,15 @@ export class ObservedDriver<Revision> implements LockDriver {
     }
   }
 
+  /** A clock that runs ahead would end what others hold. */
+  #observedNow(): number {
+    return Math.floor(this.#environment.awake?.() ?? this.#environment.now())
+  }
+
   #atWall(key: string, stored: ObservedDocument, wall: number, reading: number): ReturnType<typeof withEnds> {
-    const now = Math.floor(this.#environment.now())
+    const now = this.#observedNow()
     const shown = this.#shown(key, stored, now, reading)
-    if (!Array.isArray(stored.claims)) return shown
+    if (!Array.isArray((stored as ObservedDocument | null)?.claims)) return shown
     const claims = shown.claims.map((record, index) => {
       const lease = stored.claims[index]
       if (record?.claim === undefined || lease === undefined) return record
@@ -188,16 +198,13 @@ export class ObservedDriver<Revision> implements LockDriver {
     // An owner that learnt of a change by asking may not know all of it: a poll of its claim costs little.
     if (found.length > 0)
       this.#environment.defer(() => found.forEach(({ key, id }) => this.#listeners.notify(key, id, 'poll')))
+    const watched = new Set(keys)
     for (const request of requests) {
-      if (request.op !== 'claim' || !keys.includes(request.claim.key)) continue
+      if (request.op !== 'claim' || !watched.has(request.claim.key)) continue
       const { key, ttlMs } = request.claim
       this.#shortestTtlMs.set(key, Math.min(ttlMs, this.#shortestTtlMs.get(key) ?? ttlMs))
     }
-    for (const request of requests) {
-      const key = keyOf(request)
-      if (this.#claims.of(key).size === 0) this.#shortestTtlMs.delete(key)
-    }
-    this.#poller.watch(keys)
+    this.#poller.watch(watched)
   }
 
   #shortestOf(key: string): number {
@@ -208,7 +215,7 @@ export class ObservedDriver<Revision> implements LockDriver {
   async #places(keys: readonly string[]): Promise<ReadonlyMap<string, ReadonlyMap<string, StoredPlace>>> {
     const reading = this.#observations.begin()
     const read = await this.#store.load(keys)
-    const now = Math.floor(this.#environment.now())
+    const now = this.#observedNow()
     const places = new Map<string, ReadonlyMap<string, StoredPlace>>()
     for (const [index, key] of keys.entries()) {
       const stored = read[index]?.document
@@ -220,6 +227,7 @@ export class ObservedDriver<Revision> implements LockDriver {
   #placesOf(key: string, stored: ObservedDocument, now: number, reading: number): ReadonlyMap<string, StoredPlace> {
     const places = new Map<string, StoredPlace>()
     const own = this.#claims.of(key)
+    if (own.size === 0) return places
     let isDue = false
     let shortestMs = Infinity
     const { claims } = this.#shown(key, stored, now, reading)
@@ -228,7 +236,8 @@ export class ObservedDriver<Revision> implements LockDriver {
       // Damaged: the next request about the key says so.
       if (record?.claim === undefined) return places
       const { id, graceMs } = record.claim
-      if (own.has(id)) {
+      // A claim that is over for its owner counts as not stored, though nobody has removed it yet.
+      if (own.has(id) && now < record.expiresAt) {
         places.set(id, {
           state: record.state,
           leaving: record.leaving !== undefined,

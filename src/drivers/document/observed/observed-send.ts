@@ -18,7 +18,10 @@ import type { TrustedLeases } from './trusted-leases.ts'
 /** What all sends of a driver share. */
 export interface ObservedSetup<Revision> {
   readonly store: ObservedSwapper<Revision>
+  /** Its `now` counts for owners, who must not trust a lease for too long. */
   readonly environment: Environment
+  /** The clock of the observer, in whole milliseconds: it must not run ahead. */
+  readonly observedNow: () => number
   readonly observations: Observations
   readonly trusted: TrustedLeases
   /** Tests that move one clock for all: no margin, and nothing is left unwritten. */
@@ -62,7 +65,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     const reading = observations.begin()
     const read = await store.load(keys, this.#leftMs())
     // Only now: a beat is first seen when its document has arrived, and not when it was asked for.
-    const now = Math.floor(environment.now())
+    const now = this.#setup.observedNow()
     const loaded = keys.map((key, index) => {
       const { document: stored, revision } = read[index] as LoadedObserved<Revision>
       observations.see(key, beatsOf(stored), now, reading)
@@ -96,7 +99,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     swaps: readonly Swap<ObservedRevision<Revision>>[],
   ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]> {
     const { store, environment, observations, isExact } = this.#setup
-    const now = Math.floor(environment.now())
+    const now = this.#setup.observedNow()
     const wall = environment.wall()
     const written = swaps.map(({ document, revision }) =>
       withoutEnds(document, revision, { nonce: environment.id(), now, wall, isExact }),
@@ -110,7 +113,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
       this.#leftMs(),
     )
     // Counted from the answer: the write was carried out before.
-    const at = Math.floor(environment.now())
+    const at = this.#setup.observedNow()
     for (const [index, { key }] of swaps.entries()) {
       if (results[index] !== 'swapped') continue
       const { document, renewed } = written[index] as Written

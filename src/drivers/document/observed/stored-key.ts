@@ -4,8 +4,8 @@ import type { Beat } from './observations.ts'
 import type { ObservedDocument, StoredEnd, StoredLease } from './observed-document.ts'
 
 /** The beats that an observer must know to judge a document; none of what is damaged. */
-export function beatsOf(document: ObservedDocument | undefined): readonly Beat[] {
-  if (document === undefined || !Array.isArray(document.claims)) return []
+export function beatsOf(document: ObservedDocument | null | undefined): readonly Beat[] {
+  if (!Array.isArray(document?.claims)) return []
   const claims = (document.claims as readonly (StoredLease | null)[]).flatMap((lease): Beat[] => {
     if (typeof lease?.claim?.id !== 'string' || typeof lease.beat !== 'string') return []
     return [leaseBeat(lease)]
@@ -45,12 +45,12 @@ export function withEnds(document: ObservedDocument, observer: Observer): KeyDoc
     const left = Math.ceil(firstSeenAt(beat) + lengthMs + marginMs - now)
     return isCut ? Math.min(lengthMs, left) : left
   }
-  const { ended, nonce, ...rest } = document
+  const { ended, nonce, ...rest } = document ?? {}
   const until = ended == null ? undefined : { ...ended, until: now + leftMs(endBeat(ended), ended.keepMs) }
-  if (!Array.isArray(document.claims)) return { ...rest, ended: until, nonce } as unknown as KeyDocument
-  const claims = (document.claims as readonly (StoredLease | null)[]).map((lease) => {
-    // What is damaged is for the rule's reader to refuse.
-    if (typeof lease?.claim?.id !== 'string' || typeof lease.beat !== 'string') return lease as unknown as ClaimRecord
+  if (!Array.isArray(rest.claims)) return { ...rest, ended: until, nonce } as unknown as KeyDocument
+  const claims = (rest.claims as readonly (StoredLease | null)[]).map((lease) => {
+    // What is damaged is for the rule's reader to refuse: also a claim with an end by some clock, and no beat.
+    if (typeof lease?.claim?.id !== 'string' || typeof lease.beat !== 'string') return null as unknown as ClaimRecord
     const beat = leaseBeat(lease)
     return { ...lease, lastHeartbeat: firstSeenAt(beat), expiresAt: now + leftMs(beat, lease.ttlMs) }
   })

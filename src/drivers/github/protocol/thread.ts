@@ -164,7 +164,9 @@ export function successionOf(thread: Thread, place: number): Succession | undefi
   if (before === undefined || record === undefined) return undefined
   const runner = runnerOf(record.runner, record.task)
   if (end?.how === 'taken over') {
-    return { how: end.cause === 'expired' ? 'expired' : 'evicted', fence: fenceAt(before), runner }
+    const fence = fenceAt(before)
+    if (end.cause === 'expired') return { how: 'expired', fence, runner }
+    return { how: 'evicted', cause: end.cause === 'evicted' ? 'operator' : end.cause, fence, runner }
   }
   const expired = end?.how === 'completed' && end.result === expiredResult
   return expired ? { how: 'expired', fence: fenceAt(before), runner } : undefined

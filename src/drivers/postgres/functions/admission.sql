@@ -203,7 +203,7 @@ begin
   select * into c from leasehold.claims h where h.key = draft.key and h.held and h.fence = holder_fence;
   draft.status := leasehold.absent_status('unknown');
   if c.id is not null then
-    draft := leasehold.evict_holder(draft, c, why);
+    draft := leasehold.evict_holder(draft, c, 'operator', why);
     draft.status := leasehold.absent_status('evicted', why);
   end if;
   return leasehold.promote(draft);

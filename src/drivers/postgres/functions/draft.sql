@@ -154,11 +154,12 @@ end
 $$;
 
 -- Remembers an unclean end for one ttl.
-create or replace function leasehold.note_end(draft leasehold.draft, c leasehold.claims, how text, detail text default null)
+create or replace function leasehold.note_end(draft leasehold.draft, c leasehold.claims, how text, cause text default null,
+                                              detail text default null)
 returns leasehold.draft language plpgsql as $$
 begin
-  draft.ended := jsonb_build_object('id', c.id, 'how', how, 'detail', detail, 'fence', c.fence, 'runner', c.runner,
-                                   'until', draft.now_ms + c.ttl_ms, 'told', false);
+  draft.ended := jsonb_build_object('id', c.id, 'how', how, 'cause', cause, 'detail', detail, 'fence', c.fence,
+                                   'runner', c.runner, 'until', draft.now_ms + c.ttl_ms, 'told', false);
   return draft;
 end
 $$;

@@ -24,8 +24,9 @@ begin
   end if;
   if draft.ended is not null and not (draft.ended ->> 'told')::boolean
      and (draft.ended ->> 'id') is distinct from c.replaces then
-    c.after := jsonb_build_object('how', draft.ended -> 'how', 'fence', draft.ended -> 'fence',
-                                  'runner', draft.ended -> 'runner');
+    -- An earlier revision noted no cause.
+    c.after := jsonb_strip_nulls(jsonb_build_object('how', draft.ended -> 'how', 'cause', draft.ended -> 'cause',
+                                                    'fence', draft.ended -> 'fence', 'runner', draft.ended -> 'runner'));
     draft.ended := draft.ended || '{"told": true}';
   end if;
   c.held := true;
@@ -68,13 +69,13 @@ create or replace function leasehold.runner_id(c leasehold.claims) returns text 
 $$;
 
 -- Ends a holder at once, against its will.
-create or replace function leasehold.evict_holder(draft leasehold.draft, c leasehold.claims, detail text)
+create or replace function leasehold.evict_holder(draft leasehold.draft, c leasehold.claims, cause text, detail text)
 returns leasehold.draft language plpgsql as $$
 begin
   delete from leasehold.claims where key = c.key and id = c.id;
   draft := leasehold.count_holder(draft, c, -1);
   draft := leasehold.touch(draft, c);
-  draft := leasehold.note_end(draft, c, 'evicted', detail);
+  draft := leasehold.note_end(draft, c, 'evicted', cause, detail);
   return leasehold.notify(draft, c, leasehold.absent_status('evicted', detail));
 end
 $$;
@@ -109,14 +110,14 @@ returns leasehold.draft language plpgsql as $$
 declare
   victim text;
   h leasehold.claims;
+  cause text := case c.evict when 'stale' then 'stale' when 'same-runner' then 'reclaimed' when 'all' then 'forced' end;
 begin
   draft.taken := c.evict is not null and c.evict = 'all';
   if c.evict is null then return draft; end if;
   foreach victim in array leasehold.make_room(draft, c) loop
     select * into h from leasehold.claims where key = c.key and id = victim;
     if c.evict <> 'lower-priority' then
-      draft := leasehold.evict_holder(draft, h, case c.evict when 'stale' then 'stale' when 'all' then 'forced'
-                                                          else 'reclaimed' end);
+      draft := leasehold.evict_holder(draft, h, cause, cause);
       draft.taken := draft.taken or c.evict = 'same-runner';
     elsif h.leaving is null and draft.now_ms < h.expires_at then
       h.leaving := 'preempted';

@@ -143,7 +143,7 @@ end
 local function evictFence(fence, reason)
   for _, holder in ipairs(draft.spilled and draft.spilled.inOrderOfGrants() or draft.holders) do
     if holder[FENCE] == fence then
-      evictHolder(holder, reason)
+      evictHolder(holder, 'operator', reason)
       promote()
       return absentLine('evicted', reason)
     end

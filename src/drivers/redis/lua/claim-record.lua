@@ -19,7 +19,8 @@ local HOLDERS_UNTIL, LAST_GRANT, TALLIES = 6, 7, 8
 
 -- The last unclean end of a key (Ended): for its owner, and for the next claim that is granted.
 local ENDED_ID, ENDED_HOW, ENDED_DETAIL, ENDED_FENCE = 1, 2, 3, 4
-local ENDED_RUNNER, ENDED_UNTIL, ENDED_TOLD = 5, 6, 7
+-- Versions before this one wrote no cause.
+local ENDED_RUNNER, ENDED_UNTIL, ENDED_TOLD, ENDED_CAUSE = 5, 6, 7, 8
 
 -- The format of a key that this version writes, and the first byte of one: an array of five.
 local FORMAT_VERSION, ARRAY_MARK = 2, 149

@@ -15,7 +15,8 @@ local function heldLine(record)
   local parts = {}
   if record[LEAVING] then parts[1] = '"leaving":"' .. record[LEAVING] .. '"' end
   if after then
-    local text = string.format('"after":{"how":"%s","fence":%.0f,"runner":', after[1], after[2])
+    local cause = after[4] and '"cause":"' .. after[4] .. '",' or ''
+    local text = string.format('"after":{"how":"%s",%s"fence":%.0f,"runner":', after[1], cause, after[2])
     parts[#parts + 1] = text .. after[3] .. '}'
   end
   return line .. ' {' .. table.concat(parts, ',') .. '}'
@@ -85,8 +86,8 @@ end
 
 -- ---- time
 
-local function noteEnd(record, how, detail)
-  draft.ended = { record[ID], how, detail or false, record[FENCE], record[RUNNER], now + record[TTL], false }
+local function noteEnd(record, how, cause, detail)
+  draft.ended = { record[ID], how, detail or false, record[FENCE], record[RUNNER], now + record[TTL], false, cause or false }
   draft.headChanged = true
 end
 

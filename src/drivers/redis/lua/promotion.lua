@@ -15,7 +15,7 @@ end
 local function successionFor(waiter)
   if not draft.ended or draft.ended[ENDED_TOLD] or draft.ended[ENDED_ID] == waiter[REPLACES] then return false end
   draft.ended[ENDED_TOLD] = true
-  return { draft.ended[ENDED_HOW], draft.ended[ENDED_FENCE], draft.ended[ENDED_RUNNER] }
+  return { draft.ended[ENDED_HOW], draft.ended[ENDED_FENCE], draft.ended[ENDED_RUNNER], draft.ended[ENDED_CAUSE] or false }
 end
 
 -- Makes a waiter, or a newcomer, a holder.
@@ -159,14 +159,15 @@ local function makeRoom(claim, eligible)
   return fits() and leaving or {}
 end
 
-local function evictHolder(holder, detail)
+-- `detail` is JSON.
+local function evictHolder(holder, cause, detail)
   removeHolder(holder)
-  noteEnd(holder, 'evicted', detail)
+  noteEnd(holder, 'evicted', cause, detail)
   notify(holder, absentLine('evicted', detail))
 end
 
-local function evictAll(leaving, detail)
-  for _, holder in ipairs(leaving) do evictHolder(holder, detail) end
+local function evictAll(leaving, cause)
+  for _, holder in ipairs(leaving) do evictHolder(holder, cause, '"' .. cause .. '"') end
 end
 
 -- Stops a holder's renewals, unless its lease is over already.
@@ -200,15 +201,15 @@ local function applyEvictRule(claim)
   end
   if rule == 'stale' then
     local silentSince = now - claim[STALE]
-    evictAll(makeRoom(claim, function(holder) return holder[HEARTBEAT] <= silentSince end), '"stale"')
+    evictAll(makeRoom(claim, function(holder) return holder[HEARTBEAT] <= silentSince end), 'stale')
     return false
   end
   if rule == 'same-runner' then
     local runner = runnerId(claim[RUNNER])
     local own = makeRoom(claim, function(holder) return runnerId(holder[RUNNER]) == runner end)
-    evictAll(own, '"reclaimed"')
+    evictAll(own, 'reclaimed')
     return #own > 0
   end
-  evictAll(makeRoom(claim, function() return true end), '"forced"')
+  evictAll(makeRoom(claim, function() return true end), 'forced')
   return true
 end

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { describeStore } from '../../src/cli/stores/store.ts'
 import { connect } from '../../src/index.ts'
-import { cliBench } from './support/cli-bench.ts'
+import { cliBench } from '../unit/support/cli-bench.ts'
 import { folderForTest } from '../support/test-folder.ts'
 
 const disk = vi.hoisted(() => ({ isFull: false }))
