@@ -10,5 +10,4 @@ export const chaosStores: Readonly<Record<string, (seed: number) => Promise<Chao
   quorum: async () => (await import('./stores/quorum.ts')).quorumChaos(),
   http: async () => (await import('./stores/http.ts')).httpChaos(),
   mongodb: async () => (await import('./stores/mongodb.ts')).mongodbChaos(),
-  dynamodb: async () => (await import('./stores/dynamodb.ts')).dynamodbChaos(),
 }

@@ -124,21 +124,19 @@ export class DynamodbStore implements ClocklessStore<Revision> {
     const until = performance.now() + Math.min(withinMs ?? Infinity, timeoutMs)
     const items: DynamodbItem[] = []
     let wanted: object | undefined = { Keys: keys.map((key) => ({ k: { S: key } })), ConsistentRead: true }
+    let isShort = false
     for (let pauseMs = 20; ; pauseMs *= 2) {
-      const answer = (await this.#call(
-        'BatchGetItem',
-        { RequestItems: { [table]: wanted } },
-        until - performance.now(),
-      )) as {
-        readonly Responses?: Readonly<Record<string, readonly DynamodbItem[]>>
-        readonly UnprocessedKeys?: Readonly<Record<string, object>>
-      }
+      const asked = this.#call('BatchGetItem', { RequestItems: { [table]: wanted } }, until - performance.now())
+      const answer = (await asked.catch((error: unknown) => {
+        throw isShort && error instanceof CallTimedOut ? new Throttled(notAllRead) : error
+      })) as BatchRead
       const found = Object.values(answer.Responses ?? {}).flat()
       for (const item of found) items.push(item)
       wanted = Object.values(answer.UnprocessedKeys ?? {})[0]
       if (wanted === undefined) return items
       if (found.length > 0) pauseMs = 20
-      if (performance.now() + pauseMs >= until) throw new Throttled('Some keys of a batch were not read in time')
+      isShort = true
+      if (performance.now() + pauseMs >= until) throw new Throttled(notAllRead)
       await new Promise((resolve) => setTimeout(resolve, pauseMs * (1 + Math.random())))
     }
   }
@@ -249,6 +247,13 @@ export class DynamodbStore implements ClocklessStore<Revision> {
     })
   }
 }
+
+interface BatchRead {
+  readonly Responses?: Readonly<Record<string, readonly DynamodbItem[]>>
+  readonly UnprocessedKeys?: Readonly<Record<string, object>>
+}
+
+const notAllRead = 'Some keys of a batch were not read in time'
 
 interface Scanned {
   readonly Items?: readonly DynamodbItem[]
