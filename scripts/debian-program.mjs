@@ -4,10 +4,10 @@ import { chmodSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } 
 import path from 'node:path'
 
 /**
- * The path of `program` from `packageName` of a Debian release, such as `trixie` or `bookworm-backports`. Needs apt and
- * the network the first time, then only `cache`.
+ * The path of `program` from `packageName` of a Debian release, such as `trixie` or `bookworm-backports`; `place` is its folder there.
+ * Needs apt and the network the first time, then only `cache`.
  */
-export function debianProgram({ release, packageName, program, cache }) {
+export function debianProgram({ release, packageName, program, cache, place = 'usr/bin' }) {
   const folder = path.join(cache, `${release}-${packageName}`)
   const launcher = path.join(folder, program)
   if (existsSync(launcher)) return launcher
@@ -18,7 +18,7 @@ export function debianProgram({ release, packageName, program, cache }) {
   rmSync(path.join(folder, 'apt'), { recursive: true })
   // Its own loader and its own libraries: those of this system may be older than what it was built with.
   const libraries = librariesOf(root)
-  const command = [loaderIn(libraries), '--library-path', libraries.join(':'), path.join(root, 'usr/bin', program)]
+  const command = [loaderIn(libraries), '--library-path', libraries.join(':'), path.join(root, place, program)]
   writeFileSync(launcher, `#!/bin/sh\nexec ${command.map(quoted).join(' ')} "$@"\n`)
   chmodSync(launcher, 0o755)
   return launcher

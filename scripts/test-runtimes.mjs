@@ -24,6 +24,7 @@ const suites = new Map([
   ['redis', { projects: ['integration'], words: ['integration/redis', 'primitives-redis'] }],
   ['postgres', { projects: ['integration'], words: ['integration/postgres', 'primitives-postgres'] }],
   ['etcd', { projects: ['integration', 'long'], words: ['integration/etcd', 'client-etcd', 'primitives-etcd'] }],
+  ['s3', { projects: ['integration', 'long'], words: ['integration/s3'] }],
   ['mongodb', { projects: ['integration'], words: ['integration/mongodb.test'] }],
   ['quorum', { projects: ['integration', 'long'], words: ['integration/quorum', 'primitives-quorum'] }],
   [

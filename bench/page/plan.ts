@@ -26,8 +26,10 @@ export const plan: readonly PlannedBench[] = [
   planned('postgres-latency'),
   planned('postgres-contention'),
   planned('etcd'),
-  planned('dynamodb'),
+  planned('mysql'),
   planned('mongodb', [], 8),
+  planned('s3'),
+  planned('dynamodb'),
   planned('server'),
 ]
 

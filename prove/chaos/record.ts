@@ -49,7 +49,7 @@ function writeTable(folder: string): void {
   writeFileSync(page, `${before}${begin}\n\n${tableOf(folder)}\n\n${end}${after}`)
 }
 
-const stores = ['sqlite', 'redis', 'redis-cluster', 'postgres', 'mongodb', 'etcd', 'quorum', 'http']
+const stores = ['sqlite', 'redis', 'redis-cluster', 'postgres', 'mysql', 'mongodb', 'etcd', 'quorum', 'http']
 
 function tableOf(folder: string): string {
   const heads = [

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { monotonicMs } from '../../src/core/machine/machine-clock.ts'
 import { connect } from '../../src/index.ts'
-import { messageOf } from '../../src/core/errors.ts'
+import { LeaseholdError, messageOf } from '../../src/core/errors.ts'
 import { readHistory, type HistoryEvent } from '../../src/testing/index.ts'
 import { makeFolder, removeFolder } from '../../test/support/scratch-folder.ts'
 import { Crew, type RestedClient } from './crew.ts'
@@ -70,6 +70,8 @@ export interface ChaosOutcome {
 const defaultTtlMs = 2000
 /** Longer than a dead process's lease and any record that a store keeps for late requests of it. */
 const leftWithinMs = 15_000
+/** How long a store may be away when the run is over. */
+const lookedWithinMs = 60_000
 
 /** Plays rounds of faults over a store, with real client processes, and checks what they wrote. */
 export async function chaos(store: ChaosStore, options: ChaosOptions): Promise<ChaosOutcome> {
@@ -265,6 +267,20 @@ class ChaosRun {
 
   /** The locks that the store still has when nobody can want one. */
   async #locksLeft(): Promise<readonly string[]> {
+    const deadline = monotonicMs() + lookedWithinMs
+    for (;;) {
+      try {
+        return await this.#lookForLocks()
+      } catch (error) {
+        // A server may have fallen over by itself, and comes back.
+        const isAway = error instanceof LeaseholdError && error.code === 'UNAVAILABLE'
+        if (!isAway || monotonicMs() > deadline) throw error
+        await pause(500)
+      }
+    }
+  }
+
+  async #lookForLocks(): Promise<readonly string[]> {
     await using locks = await connect(this.#store.directUrl)
     const deadline = monotonicMs() + leftWithinMs
     for (;;) {

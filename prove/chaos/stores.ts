@@ -9,5 +9,7 @@ export const chaosStores: Readonly<Record<string, (seed: number) => Promise<Chao
   etcd: async () => (await import('./stores/etcd.ts')).etcdChaos(),
   quorum: async () => (await import('./stores/quorum.ts')).quorumChaos(),
   http: async () => (await import('./stores/http.ts')).httpChaos(),
+  mysql: async () => (await import('./stores/mysql.ts')).mysqlChaos(),
+  s3: async () => (await import('./stores/s3.ts')).s3Chaos(),
   mongodb: async () => (await import('./stores/mongodb.ts')).mongodbChaos(),
 }

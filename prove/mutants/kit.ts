@@ -32,7 +32,7 @@ export const kitAndGuards: Mutants = {
     file: kit('plain-claim'),
     find: 'return fenceFloor === undefined && detached === undefined',
     replace: 'return detached === undefined',
-    foundBy: ['unit/redis-encoding', 'integration/redis-contract > raises', 'integration/redis-fences'],
+    foundBy: ['unit/redis-encoding', 'integration/redis-fences'],
   },
   'a call that timed out keeps its slot': {
     file: kit('call-semaphore'),

@@ -59,7 +59,9 @@ export const rows = new Map([
       const databases = [
         'ioredis@6.0.0',
         'redis@6.3.1',
+        'mariadb@3.5.4',
         'mongodb@7.7.0',
+        'mysql2@3.24.5',
         'pg@8.23.1',
         '@types/pg@8.23.1',
         'postgres@3.4.9',

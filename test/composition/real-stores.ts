@@ -4,7 +4,9 @@ import path from 'node:path'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { redis } from '../../src/drivers/redis/driver.ts'
+import { s3 } from '../../src/drivers/s3/driver.ts'
 import { EtcdServer } from '../support/etcd-server.ts'
+import { freshS3Prefix, type S3Server } from '../support/s3-server.ts'
 import type { PostgresServer } from '../support/postgres-server.ts'
 import { RedisServer } from '../support/redis-server.ts'
 import type { MakeStore } from './stores.ts'
@@ -76,6 +78,18 @@ export function postgresStore(server: PostgresServer): MakeStore {
     }
   }
 }
+
+/** A bucket in a server that keeps its objects in memory. */
+export const s3StoreOn =
+  (server: S3Server): MakeStore =>
+  async () => {
+    const prefix = freshS3Prefix()
+    return {
+      driver: () => s3(server.options(prefix)),
+      comesBackEmpty: () => server.removeAll(prefix),
+      discard: () => server.removeAll(prefix),
+    }
+  }
 
 /** An etcd of its own. */
 export const etcdStore: MakeStore = async () => {

@@ -268,17 +268,20 @@ describe('on the way', () => {
   test('a claim whose answer is lost is unknown, is released by its id, and leaves nothing behind', async () => {
     const prefix = freshPrefix()
     const proxy = await startProxy(server)
-    const driver = await open(prefix, { timeout: 10_000 }, addressOf(proxy))
+    const driver = await open(prefix, { timeout: 60_000 }, addressOf(proxy))
     // There is an etcd lease already, so the next request is the claim itself.
     await claim(driver, claimOf('other'))
     const one = claimOf('a')
-    const cut = proxy.cutAfterRequest()
-    const status = await claim(driver, one)
-    await cut
-    expect(status.state).toBe('unknown')
-    expect((await stored(server, prefix)).filter((name) => name.endsWith(one.id))).toHaveLength(1)
+    const markers = async (): Promise<string[]> =>
+      (await stored(server, prefix)).filter((name) => name.endsWith(one.id))
+    proxy.dropReplies = true
+    const claiming = claim(driver, one)
+    await eventually(async () => (await markers()).length === 1, 'the claim')
+    proxy.dropReplies = false
+    proxy.cut()
+    expect((await claiming).state).toBe('unknown')
     expect(await release(driver, one)).toEqual({ state: 'absent', reason: 'released' })
-    expect((await stored(server, prefix)).filter((name) => name.endsWith(one.id))).toEqual([])
+    expect(await markers()).toEqual([])
   })
 
   test('a grant that is notified is trusted for what is left of the time since the claim was sent', async () => {

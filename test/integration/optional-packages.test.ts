@@ -44,6 +44,18 @@ describe('a store whose client is not installed says which versions fit, and how
     )
   })
 
+  test('mysql and mariadb', async () => {
+    expect(await refusal('mysql://127.0.0.1:1/db')).toBe(
+      'UNAVAILABLE: The mysql driver needs mysql2 ^3, or mariadb ^3. Run: npm install mysql2@3 | configuration',
+    )
+    expect(await refusal('mariadb://127.0.0.1:1/db')).toContain(
+      'needs mariadb ^3, or mysql2 ^3. Run: npm install mariadb@3',
+    )
+    expect(await refusal('mysql://127.0.0.1:1/db', { 'mysql2@2.3.3': 'throw new Error("loaded")' })).toContain(
+      'mysql2 2.3.3 is installed',
+    )
+  })
+
   test('a Redis Cluster', async () => {
     expect(await refusal('redis-cluster://127.0.0.1:1')).toBe(
       'UNAVAILABLE: A Redis Cluster needs ioredis ^5 or ^6, or redis ^4.6, ^5 or ^6. Run: npm install ioredis@6 | configuration',

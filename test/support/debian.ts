@@ -22,15 +22,20 @@ export function findProgram(name: string, folders: readonly string[] = []): stri
 export function needProgram(name: string, packages: readonly string[], folders: readonly string[] = []): string {
   const found = findProgram(name, folders)
   if (found !== undefined) return found
+  needPackages(name, packages)
+  const installed = findProgram(name, folders)
+  if (installed === undefined) throw new MissingProgram(`${packages.join(' ')} did not bring ${name}.`)
+  return installed
+}
+
+/** Installs Debian's packages for something that is missing, if we may. */
+export function needPackages(name: string, packages: readonly string[]): void {
   if (!mayInstall()) {
     throw new MissingProgram(
       `${name} is not installed. Install ${packages.join(' ')}, or run the tests as root on Debian.`,
     )
   }
   install(packages)
-  const installed = findProgram(name, folders)
-  if (installed === undefined) throw new MissingProgram(`${packages.join(' ')} did not bring ${name}.`)
-  return installed
 }
 
 function install(packages: readonly string[]): void {

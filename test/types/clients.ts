@@ -5,10 +5,14 @@ import type { LockDriver } from 'leasehold'
 import { mongoGuard, redisGuard, sqlGuard } from 'leasehold/guards'
 import { dynamodb } from 'leasehold/dynamodb'
 import { mongodb } from 'leasehold/mongodb'
+import { mysql } from 'leasehold/mysql'
 import { postgres } from 'leasehold/postgres'
 import { postgresAdvisory } from 'leasehold/postgres-advisory'
 import { redis } from 'leasehold/redis'
+import { createPool as createMariadbPool } from 'mariadb'
 import { MongoClient } from 'mongodb'
+import { createPool } from 'mysql2'
+import { createPool as createPromisePool } from 'mysql2/promise'
 import { Client, Pool } from 'pg'
 import postgresJs from 'postgres'
 import { createClient, createCluster } from 'redis'
@@ -30,6 +34,9 @@ export const drivers: readonly LockDriver[] = [
   mongodb(mongo.db('shop')),
   dynamodb(new DynamoDBClient()),
   dynamodb(new DynamoDB(), { table: 'locks' }),
+  mysql(createPool('mysql://127.0.0.1/shop')),
+  mysql(createPromisePool('mysql://127.0.0.1/shop'), { table: 'locks' }),
+  mysql(createMariadbPool('mariadb://127.0.0.1/shop')),
 ]
 
 export const guards = [redisGuard(new Redis()), redisGuard(createClient())] as const

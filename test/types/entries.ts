@@ -9,12 +9,14 @@ import { fenceHeader, httpGuard, memoryGuard, rangeGuard } from 'leasehold/guard
 import { http } from 'leasehold/http'
 import { memory } from 'leasehold/memory'
 import { mongodb } from 'leasehold/mongodb'
+import { mysql } from 'leasehold/mysql'
 import { openTelemetry, type Meter } from 'leasehold/opentelemetry'
 import { postgres } from 'leasehold/postgres'
 import { postgresAdvisory } from 'leasehold/postgres-advisory'
 import { prometheus } from 'leasehold/prometheus'
 import { quorum } from 'leasehold/quorum'
 import { redis } from 'leasehold/redis'
+import { s3 } from 'leasehold/s3'
 import { serve, type LeaseholdServer } from 'leasehold/server'
 import { sqlite } from 'leasehold/sqlite'
 import { conformance, fakeTime, faulty, type Harness } from 'leasehold/testing'
@@ -30,7 +32,9 @@ export const drivers: readonly LockDriver[] = [
   postgres('postgres://127.0.0.1/shop', { schema: 'locks' }),
   postgresAdvisory('postgres://127.0.0.1/shop'),
   mongodb('mongodb://127.0.0.1/shop'),
+  mysql('mysql://127.0.0.1/shop'),
   etcd('etcd://127.0.0.1'),
+  s3('s3://shop-locks?region=eu-central-1'),
   dynamodb('dynamodb://locks?region=eu-central-1'),
   github('octo-org/shop'),
   http({ url: 'http://127.0.0.1:7411', ca: new Uint8Array() }),

@@ -4,8 +4,10 @@ import type { EtcdOptions } from 'leasehold/etcd'
 import type { SqlGuardOptions } from 'leasehold/guards'
 import type { HttpOptions } from 'leasehold/http'
 import type { MongodbOptions } from 'leasehold/mongodb'
+import type { MysqlOptions } from 'leasehold/mysql'
 import type { PostgresOptions } from 'leasehold/postgres'
 import type { RedisOptions } from 'leasehold/redis'
+import type { S3Options } from 'leasehold/s3'
 import type { ServeOptions } from 'leasehold/server'
 import type { SqliteOptions } from 'leasehold/sqlite'
 
@@ -31,13 +33,24 @@ export const connected: ConnectOptions = { runner: undefined, defaults: undefine
 export const ofEnvironment: AcquireOptions = { ttl: parseDuration(process.env['LOCK_TTL'] ?? '5s') }
 
 // The same goes for the options of drivers, servers and guards.
-export const ofDrivers: [RedisOptions, PostgresOptions, SqliteOptions, HttpOptions, MongodbOptions, EtcdOptions] = [
+export const ofDrivers: [
+  RedisOptions,
+  PostgresOptions,
+  SqliteOptions,
+  HttpOptions,
+  MongodbOptions,
+  MysqlOptions,
+  EtcdOptions,
+  S3Options,
+] = [
   { url: 'redis://localhost', prefix: undefined },
   { schema: undefined, poolSize: undefined },
   { file: undefined },
   { url: 'http://localhost', token: process.env['LEASEHOLD_TOKEN'] },
   { ttl: undefined, collection: undefined },
+  { ttl: undefined, table: undefined },
   { prefix: undefined },
+  { bucket: 'locks', credentials: undefined, client: undefined },
 ]
 export const served: ServeOptions = { store: process.env['LEASEHOLD_STORE'], port: undefined, tls: undefined }
 export const guarded: SqlGuardOptions = { column: undefined }

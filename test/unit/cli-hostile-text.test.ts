@@ -57,6 +57,7 @@ describe('a URL that is shown', () => {
     ['postgres://u:s3cret@h/db?schema=x&sslpassword=s3cret', 'postgres://***@h/db?schema=x&sslpassword=***'],
     ['quorum:http://s3cret@one,http://s3cret@two', 'quorum:http://***@one,http://***@two'],
     ['mongodb://u:s3cret@a:1,b:2/app', 'mongodb://***@a:1,b:2/app'],
+    ['mysql://u:s3cret@h/app?table=a&ssl=s3cret', 'mysql://***@h/app?table=a&ssl=***'],
     ['github:owner/repo?token=s3cret', 'github:owner/repo?token=***'],
     ['redis://127.0.0.1:6379/0', 'redis://127.0.0.1:6379/0'],
     ['sqlite:/var/at@home.sqlite', 'sqlite:/var/at@home.sqlite'],

@@ -169,6 +169,7 @@ describe('a proof of somebody else', () => {
     'github:owner/repo?api=http://127.0.0.1:1',
     'postgres://127.0.0.1:1/db',
     'mongodb://127.0.0.1:1/db',
+    'mysql://127.0.0.1:1/db',
     'quorum:redis://127.0.0.1:1,redis://127.0.0.1:2,postgres://127.0.0.1:3/db',
   ])('in %s is not opened with what our files and variables hold', async (url) => {
     const { proof, leasehold, shown } = await trap()
@@ -242,6 +243,7 @@ describe('the same store', () => {
     ['redis-cluster://a,b', 'redis-cluster://:x@a,b'],
     ['postgres://host/app?schema=locks', 'postgresql://user:a@b@host:5432/app?poolSize=3&schema=locks'],
     ['mongodb://a,b/app', 'mongodb://u:p@a:27017,b:27017/app?replicaSet=rs'],
+    ['mysql://host/app?table=locks', 'mariadb://u:p@HOST:3306/app?poolSize=3&table=locks'],
     ['https://locks.example', 'https://LOCKS.example:443/'],
     ['github:Owner/Repo', 'github:owner/repo?settle=5s'],
     ['quorum:redis://a,redis://b,redis://c', 'quorum:redis://:x@a,redis://b:6379,redis://c,?votesAfter=2m'],
@@ -255,6 +257,7 @@ describe('the same store', () => {
     ['redis://a', 'rediss://a'],
     ['redis://a', 'redis://a:1'],
     ['postgres://a/b', 'postgres://a/b?schema=c'],
+    ['mysql://a/b', 'mysql://a/b?table=c'],
     ['postgres://a/b', 'postgres-advisory://a/b'],
     ['sqlite:a', 'sqlite:b'],
   ])('%s is not %s', (one, other) => {

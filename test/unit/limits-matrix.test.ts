@@ -13,10 +13,12 @@ import { systemEnvironment } from '../../src/core/time/environment.ts'
 import { pageIn, statusesIn, storeIn } from '../../src/core/wire/replies.ts'
 import { dynamodb } from '../../src/drivers/dynamodb/driver.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
+import { s3 } from '../../src/drivers/s3/driver.ts'
 import { github } from '../../src/drivers/github/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
+import { mysql } from '../../src/drivers/mysql/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { quorum } from '../../src/drivers/quorum/driver.ts'
@@ -425,7 +427,11 @@ describe('an option that a timer counts', () => {
     'sqlite busyTimeoutMs': (value) => sqlite({ file: 'never-opened', busyTimeoutMs: value }),
     'mongodb timeout': (value) => mongodb('mongodb://127.0.0.1:1', { timeout: value }),
     'mongodb waitMin': (value) => mongodb('mongodb://127.0.0.1:1', { waitMin: value, waitMax: value }),
+    'mysql timeout': (value) => mysql('mysql://127.0.0.1:1/x', { timeout: value }),
+    'mysql waitMin': (value) => mysql('mysql://127.0.0.1:1/x', { waitMin: value, waitMax: value }),
     'etcd timeout': (value) => etcd('etcd://127.0.0.1:1', { timeout: value }),
+    's3 timeout': (value) => s3('s3://locks?region=a', { timeout: value }),
+    's3 waitMin': (value) => s3('s3://locks?region=a', { waitMin: value, waitMax: value }),
     'dynamodb timeout': (value) => dynamodb('dynamodb://locks', { timeout: value }),
     'dynamodb waitMin': (value) => dynamodb('dynamodb://locks', { waitMin: value, waitMax: value }),
     'http answerWithinMs': (value) => http({ url: 'http://127.0.0.1:1', answerWithinMs: value }),
@@ -447,5 +453,6 @@ describe('an option that a timer counts', () => {
   test('and the default ttl of a store is a year at most', () => {
     expect(() => etcd('etcd://127.0.0.1:1', { ttl: '366d' })).toThrow('INVALID: ttl')
     expect(() => mongodb('mongodb://127.0.0.1:1', { ttl: 2 ** 53 - 1 })).toThrow('INVALID: ttl')
+    expect(() => mysql('mysql://127.0.0.1:1/x', { ttl: '366d' })).toThrow('INVALID: ttl')
   })
 })

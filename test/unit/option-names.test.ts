@@ -8,7 +8,9 @@ import { http } from '../../src/drivers/http/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
 import { dynamodb } from '../../src/drivers/dynamodb/driver.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
+import { s3 } from '../../src/drivers/s3/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
+import { mysql } from '../../src/drivers/mysql/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { quorum } from '../../src/drivers/quorum/driver.ts'
@@ -58,7 +60,10 @@ const calls: Record<string, (locks: Locks, option: never) => unknown> = {
   'postgres: shema → schema': (_locks, option) => postgres(url, option),
   'postgresAdvisory: ttl → ttlMs': (_locks, option) => postgresAdvisory(url, option),
   'mongodb: colection → collection': (_locks, option) => mongodb('mongodb://127.0.0.1:1/db', option),
+  'mysql: prefix → table': (_locks, option) => mysql('mysql://127.0.0.1:1/db', option),
+  'mysql: tabel → table': (_locks, option) => mysql('mysql://127.0.0.1:1/db', option),
   'etcd: perfix → prefix': (_locks, option) => etcd('etcd://127.0.0.1:1', option),
+  's3: buckt → bucket': (_locks, option) => s3('s3://locks?region=a', option),
   'dynamodb: tabel → table': (_locks, option) => dynamodb('dynamodb://locks', option),
   'dynamodb: prefix → table': (_locks, option) => dynamodb('dynamodb://locks', option),
   'github: tokn → token': (_locks, option) => github('owner/repo', option),
@@ -111,10 +116,14 @@ describe('an option that is misspelt', () => {
     ['redis', 'redis://127.0.0.1:1?database=3', 'There is no option "database" of a Redis URL'],
     ['redis-cluster', 'redis-cluster://127.0.0.1:1?prefx=a', 'There is no option "prefx" of a Redis URL'],
     ['etcd', 'etcd://127.0.0.1:1?prefx=a', 'There is no option "prefx" of an etcd URL'],
+    ['s3', 's3://locks?regon=a', 'There is no option "regon" of an S3 URL'],
     ['dynamodb', 'dynamodb://locks?regoin=a', 'There is no option "regoin" of a DynamoDB URL'],
     // What is a prefix in one store has the name of the field in another.
     ['postgres', `${url}?prefix=a`, "takes no ?prefix=. It is 'schema' here."],
     ['postgres-advisory', `postgres-advisory://127.0.0.1:1/db?prefix=a`, "takes no ?prefix=. It is 'schema' here."],
+    ['mysql', 'mysql://127.0.0.1:1/db?tabel=a', "takes no ?tabel=. Did you mean 'table'?"],
+    ['mysql', 'mariadb://127.0.0.1:1/db?poolSize=many', 'poolSize is NaN'],
+    ['mysql', 'mysql://127.0.0.1:1/db?prefix=a', "takes no ?prefix=. It is 'table' here."],
     ['mongodb', 'mongodb://127.0.0.1:1/db?prefix=a', "takes no ?prefix=. It is 'collection' here."],
   ])('is refused in the URL of %s: %s', async (_store, wrong, told) => {
     await expect(connect(wrong)).rejects.toMatchObject({ code: 'INVALID', message: expect.stringContaining(told) })

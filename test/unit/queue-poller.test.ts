@@ -3,6 +3,9 @@ import { ClaimRegister } from '../../src/drivers/kit/claim-register.ts'
 import { QueuePoller, type StoredPlace } from '../../src/drivers/kit/queue-poller.ts'
 import { fakeTime } from '../../src/testing/index.ts'
 import { claimOf, claiming } from '../support/claims.ts'
+import { deferred } from '../support/deferred.ts'
+
+type Places = ReadonlyMap<string, ReadonlyMap<string, StoredPlace>>
 
 const pollEveryMs = 10
 const waiting = { state: 'waiting', ahead: 0, ttlMs: 60_000, againMs: 60_000 } as const
@@ -70,4 +73,48 @@ test('an answer that differs from what was known is a change that another has ma
   expect(found([renewal], [held], 0)).toEqual([{ key, id }])
   expect(found([{ op: 'release', key, id }], [{ state: 'absent', reason: 'released' }], 0)).toEqual([])
   expect(claims.has(key, id)).toBe(false)
+})
+
+test('a claim that was made while its key was being read is judged by the next reading', async () => {
+  const time = fakeTime()
+  const claims = new ClaimRegister()
+  const polled: string[] = []
+  let reading = deferred<Places>()
+  const poller = new QueuePoller({
+    claims,
+    pace: { minMs: 10, maxMs: 10, adaptive: false },
+    environment: time.environment,
+    read: () => reading.promise,
+    mustPoll: () => true,
+    poll: (_key, id) => polled.push(id),
+  })
+  const queue = (id: string): void => {
+    const wanted = claimOf('a', { id })
+    poller.watch(claims.note([{ op: 'claim', claim: wanted }], [waiting], 0).keys)
+  }
+  queue('early')
+  await time.advance(10)
+  queue('late')
+  const place: StoredPlace = { state: 'waiting', leaving: false, place: 1 }
+  const answered = reading
+  reading = deferred()
+  answered.resolve(new Map([['a', new Map([['early', place]])]]))
+  await time.advance(10)
+  expect(polled).toEqual([])
+  // Both have been let in.
+  const granted: StoredPlace = { state: 'held', leaving: false, place: 0 }
+  reading.resolve(
+    new Map([
+      [
+        'a',
+        new Map([
+          ['early', granted],
+          ['late', granted],
+        ]),
+      ],
+    ]),
+  )
+  await time.advance(10)
+  expect(polled).toEqual(['early', 'late'])
+  await poller.close()
 })

@@ -4,15 +4,29 @@ import { describe, expect, test } from 'vitest'
 import { dynamodb } from '../../src/drivers/dynamodb/driver.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
+import { s3 } from '../../src/drivers/s3/driver.ts'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
+import { mysql } from '../../src/drivers/mysql/driver.ts'
 import { postgresAdvisory } from '../../src/drivers/postgres-advisory/driver.ts'
 import { postgres } from '../../src/drivers/postgres/driver.ts'
 import { redis } from '../../src/drivers/redis/driver.ts'
 import { connect } from '../../src/index.ts'
 import { serve } from '../../src/server/index.ts'
 
-const schemes = ['redis', 'redis-cluster', 'postgres', 'postgres-advisory', 'mongodb', 'etcd', 'dynamodb', 'http']
+const schemes = [
+  'redis',
+  'redis-cluster',
+  'postgres',
+  'postgres-advisory',
+  'mongodb',
+  'mysql',
+  'mariadb',
+  'etcd',
+  's3',
+  'dynamodb',
+  'http',
+]
 const cased = schemes.flatMap((scheme) => [scheme, scheme.toUpperCase(), scheme[0]?.toUpperCase() + scheme.slice(1)])
 /** Port 1 is nobody's. */
 const places = [
@@ -32,7 +46,9 @@ const urls = [
   ' redis://user:s3cret@127.0.0.1:1',
   'redis ://user:s3cret@127.0.0.1:1',
   'postgres://user:s3cret@127.0.0.1:1\n',
-  'mysql://user:s3cret@127.0.0.1:1',
+  'mysql://user:s3cret@127.0.0.1:1/db',
+  'mariadb://user:s3cret@127.0.0.1:1/db',
+  'mysql://user:s3/cret@127.0.0.1:1/db?table=a',
 ]
 const secret = /s3\/?cret/
 
@@ -60,7 +76,9 @@ describe('the secrets of a URL are in no error', { timeout: 60_000 }, () => {
     ['postgres', postgres],
     ['postgres-advisory', postgresAdvisory],
     ['mongodb', mongodb],
+    ['mysql', mysql],
     ['etcd', etcd],
+    ['s3', s3],
     ['dynamodb', dynamodb],
     ['http', http],
   ]

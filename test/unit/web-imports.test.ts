@@ -27,12 +27,15 @@ function reachedFrom(entry: string, form: RegExp): string[] {
   return foreign
 }
 
-test.each(['src/drivers/http/driver.ts', 'src/api/create-locks.ts', 'src/edge/index.ts', 'src/web/index.ts'])(
-  'no module outside this package is reached from %s',
-  (entry) => {
-    expect(reachedFrom(entry, imports)).toEqual([])
-  },
-)
+test.each([
+  'src/drivers/http/driver.ts',
+  'src/drivers/s3/driver.ts',
+  'src/api/create-locks.ts',
+  'src/edge/index.ts',
+  'src/web/index.ts',
+])('no module outside this package is reached from %s', (entry) => {
+  expect(reachedFrom(entry, imports)).toEqual([])
+})
 
 test('the root can be loaded where there is no Node: connect loads what needs it when it is called', () => {
   expect(reachedFrom('src/index.ts', importsAtOnce)).toEqual([])

@@ -44,6 +44,11 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
       const { mongodb } = await import('../../drivers/mongodb/driver.ts')
       return mongodb(url)
     }
+    case 'mysql':
+    case 'mariadb': {
+      const { mysql } = await import('../../drivers/mysql/driver.ts')
+      return mysql(url)
+    }
     case 'etcd':
     case 'etcds': {
       const { etcd } = await import('../../drivers/etcd/driver.ts')
@@ -52,6 +57,10 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
     case 'dynamodb': {
       const { dynamodb } = await import('../../drivers/dynamodb/driver.ts')
       return dynamodb(url)
+    }
+    case 's3': {
+      const { s3 } = await import('../../drivers/s3/driver.ts')
+      return s3(url)
     }
     case 'github': {
       const { githubUrl } = await import('../../drivers/github/driver.ts')
@@ -72,7 +81,7 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
         'INVALID',
         `There is no store for '${scheme}:'. ` +
           'Use memory:, sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST, postgres://HOST, ' +
-          'postgres-advisory://HOST, mongodb://HOST, etcd://HOST,HOST, dynamodb://TABLE, github:OWNER/REPO, http(s)://HOST or quorum:URL,URL,URL.',
+          'postgres-advisory://HOST, mysql://HOST/DB, mongodb://HOST, etcd://HOST,HOST, s3://BUCKET, dynamodb://TABLE, github:OWNER/REPO, http(s)://HOST or quorum:URL,URL,URL.',
       )
   }
 }

@@ -114,17 +114,22 @@ const portDefaults: Readonly<Record<string, string>> = {
   postgres: '5432',
   'postgres-advisory': '5432',
   mongodb: '27017',
+  mysql: '3306',
+  mariadb: '3306',
   etcd: '2379',
   etcds: '2379',
   http: '80',
   https: '443',
 }
 
+/** Schemes of one store: by the server, or by the client that is to be tried first. */
+const sameStore: Readonly<Record<string, string>> = { postgresql: 'postgres', mariadb: 'mysql' }
+
 /** The identity of the store that a URL names. Hosts are not resolved: another name of a host counts as another store. */
 export function identifyStore(url: string): StoreIdentity {
   const [, scheme = '', rest = ''] = /^([^:]*):(.*)$/s.exec(url) ?? []
   if (scheme === 'sqlite') return { url: `sqlite:${realFile(sqliteFile(rest))}`, isWhole: true }
-  return identifyAddress(scheme === 'postgresql' ? 'postgres' : scheme, rest)
+  return identifyAddress(sameStore[scheme] ?? scheme, rest)
 }
 
 function identifyAddress(scheme: string, rest: string): StoreIdentity {

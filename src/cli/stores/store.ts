@@ -16,7 +16,8 @@ export interface StoreChoice {
 
 /** The help of `--store`. */
 export const storeUrlHelp = `  --store URL         where the locks are kept: sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST,
-                      postgres://HOST, mongodb://HOST, etcd://HOST, dynamodb://TABLE, github:OWNER/REPO,
+                      postgres://HOST, mysql://HOST/DB, mongodb://HOST, etcd://HOST, s3://BUCKET,
+                      dynamodb://TABLE, github:OWNER/REPO,
                       http://HOST:PORT …;
                       default $LEASEHOLD_STORE, else a file in your state directory`
 

@@ -7,10 +7,12 @@ export const identifyingParameters: ReadonlySet<string> = new Set([
   'dbname',
   'endpoint',
   'host',
+  'pathStyle',
   'port',
   'prefix',
   'region',
   'schema',
+  'table',
 ])
 
 const hidden = '***'
@@ -48,5 +50,7 @@ function withoutSecrets(url: string): string {
 
 function redactedParameter(parameter: string): string {
   const [name = '', value] = parameter.split(/=(.*)/s)
-  return value === undefined || identifyingParameters.has(name) ? parameter : `${name}=${hidden}`
+  if (value === undefined) return parameter
+  // The URL in a parameter may have a login, too.
+  return identifyingParameters.has(name) && !/%40/.test(value) ? parameter : `${name}=${hidden}`
 }

@@ -5,7 +5,6 @@
  * (`document-swaps.ts`); a key that lost the race is read again. The clock is the store's: if it was read before the document,
  * leases end later than they could, never earlier than their holders were told.
  */
-import type { ClaimRecord } from '../../core/rule/claim-record.ts'
 import { sendBySwapping, type DocumentSwapper } from './document-swaps.ts'
 import type {
   OnGap,
@@ -24,6 +23,7 @@ import { Lifecycle } from '../kit/lifecycle.ts'
 import { cutKey, pageLimit } from '../kit/paging.ts'
 import type { ClocklessStore } from './observed/clockless-store.ts'
 import { ObservedDriver } from './observed/observed-driver.ts'
+import { timeAtReading } from './reading-time.ts'
 
 export type { Loaded, Swap } from './document-swaps.ts'
 export type { KeyDocument } from './key-document.ts'
@@ -155,26 +155,4 @@ function swapperFor<Revision>(store: DocumentStore<Revision>, environment: Envir
     ...(store.fast !== undefined && { fast: store.fast.bind(store) }),
     ...(store.notify !== undefined && { notify: store.notify.bind(store) }),
   }
-}
-
-/** By how much the clock of this process may run slower than the store's, and what rounding adds. */
-const driftRate = 0.05
-const roundingMs = 1
-
-/**
- * The store's time when documents were read, which took `tookMs` on the clock of this process. A document that was written after
- * the clock was read has times ahead of `now`, as all documents have after a clock was set back, and the rule would cut leases
- * that others rely on. So a time that is no further ahead than the reading took counts as the store's time.
- */
-function timeAtReading(now: number, tookMs: number, claims: readonly Partial<ClaimRecord>[]): number {
-  const latest = now + Math.ceil(tookMs * (1 + driftRate)) + roundingMs
-  let writtenAt = now
-  for (const claim of claims) {
-    // What is damaged is for the rule's reader to refuse.
-    const { lastHeartbeat = 0, acquiredAt = 0, expiresAt = 0, ttlMs = 0 } = claim ?? {}
-    for (const time of [lastHeartbeat, acquiredAt, expiresAt - ttlMs]) {
-      if (time > writtenAt && time <= latest) writtenAt = time
-    }
-  }
-  return writtenAt
 }

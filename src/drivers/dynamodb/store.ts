@@ -56,6 +56,7 @@ export class DynamodbStore implements ClocklessStore<Revision> {
   readonly name = 'dynamodb'
   readonly supports: Supports
   readonly polling: ClocklessPolling
+  readonly sendTimeoutMs: number
   warnings: readonly string[] = []
   readonly #setup: DynamodbSetup
   readonly #calls = new CallSemaphore(callsMax)
@@ -66,6 +67,7 @@ export class DynamodbStore implements ClocklessStore<Revision> {
     this.#setup = setup
     this.supports = setup.supports
     this.polling = setup.polling
+    this.sendTimeoutMs = setup.timeoutMs
   }
 
   async open(): Promise<void> {

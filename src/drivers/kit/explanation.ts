@@ -5,6 +5,7 @@ import { LeaseholdError, messageOf } from '../../core/errors.ts'
 export interface Explanation {
   readonly reason: string
   readonly advice: string
+  readonly retryAfterMs?: number | undefined
 }
 
 /** Explanations that are the same for every store. */
@@ -34,6 +35,7 @@ export function explained(
   { message = messageOf(error), cause = error }: { readonly message?: string; readonly cause?: unknown } = {},
 ): LeaseholdError {
   if (error instanceof LeaseholdError) return error
-  const { reason, advice } = explain(error)
-  return new LeaseholdError('UNAVAILABLE', `${store}: ${redactedText(message)}. ${advice}`, { reason, cause })
+  const { reason, advice, retryAfterMs } = explain(error)
+  const details = { reason, cause, ...(retryAfterMs !== undefined && { retryAfterMs }) }
+  return new LeaseholdError('UNAVAILABLE', `${store}: ${redactedText(message)}. ${advice}`, details)
 }

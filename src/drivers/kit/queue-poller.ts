@@ -180,11 +180,14 @@ export class QueuePoller {
 
   async #pollKeys(keys: readonly string[]): Promise<void> {
     const { read, claims } = this.#setup
+    const asked = new Map(keys.map((key) => [key, new Map(claims.of(key))]))
     const stored = await read(keys)
     const now = this.#setup.ownTime?.() ?? this.#now()
     for (const key of keys) {
       const seen = stored.get(key) ?? nothing
       for (const [id, claim] of claims.of(key)) {
+        // Answered since the reading was asked for, which may know nothing of it.
+        if (asked.get(key)?.get(id) !== claim) continue
         const found = seen.get(id)
         if (found === undefined && claim.polled && now > claim.askedUntil) {
           claims.forget(key, id)

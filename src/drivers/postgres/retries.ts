@@ -1,28 +1,11 @@
-import { setTimeout as pause } from 'node:timers/promises'
+import { retryingWithin } from '../kit/retrying.ts'
 import { isWorthRepeating } from './faults.ts'
 
-const pauseMaxMs = 100
-
-/**
- * Attempts `work` again while the database says that it was only busy (deadlock, serialization failure, lock timeout). No attempt
- * begins in the second half of `withinMs`: an attempt needs time of its own.
- */
-export async function retrying<Result>(
+/** Attempts `work` again while the database says that it was only busy (deadlock, serialization failure, lock timeout). */
+export function retrying<Result>(
   withinMs: number,
   work: (leftMs: number) => Promise<Result>,
   isWorthAnother: (error: unknown) => boolean = isWorthRepeating,
 ): Promise<Result> {
-  const startedAt = performance.now()
-  let leftMs = withinMs
-  for (let tries = 1; ; tries += 1) {
-    try {
-      return await work(Math.max(1, leftMs))
-    } catch (error) {
-      leftMs = withinMs - (performance.now() - startedAt)
-      if (leftMs < withinMs / 2 || !isWorthAnother(error)) throw error
-    }
-    // Random pause, so that two transactions that collided do not collide again.
-    await pause(Math.random() * Math.min(pauseMaxMs, 5 * 2 ** tries))
-    leftMs = withinMs - (performance.now() - startedAt)
-  }
+  return retryingWithin(withinMs, work, isWorthAnother)
 }

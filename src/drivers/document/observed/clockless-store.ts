@@ -19,10 +19,7 @@ export interface SwapObserved<Revision> {
 
 /** The part of a store without a clock that one `send` needs. */
 export interface ObservedSwapper<Revision> {
-  /**
-   * Reads the keys, each as it is now: never an older copy. `withinMs`: an answer that comes later is of no use, as leases would end
-   * meanwhile.
-   */
+  /** Reads the keys, each as it is now: never an older copy. `withinMs`: how long that may take, where a `send` has an end. */
   load(keys: readonly string[], withinMs?: number): Promise<readonly LoadedObserved<Revision>[]>
   /** Writes each document whose revision is unchanged. `unknown`: the document may or may not have been written. */
   swap(
@@ -39,7 +36,9 @@ export interface ClocklessStore<Revision> extends ObservedSwapper<Revision> {
   readonly supports: Supports
   /** How often waiters read their keys. @default from 50 ms to 1 s, and 10 keys a second */
   readonly polling?: ClocklessPolling | undefined
-  /** What an operator should know of this store, as `open` found it: sentences that say what to do. */
+  /** How long one `send` may take; where short leases are renewed, a third of their ttl at most. @default no limit */
+  readonly sendTimeoutMs?: number | undefined
+  /** What an operator should know of this store, as `open` found it. */
   readonly warnings?: readonly string[]
   open(): Promise<void>
   close(): Promise<void>

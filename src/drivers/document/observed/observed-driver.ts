@@ -88,6 +88,7 @@ export class ObservedDriver<Revision> implements LockDriver {
       observations: this.#observations,
       trusted: this.#trusted,
       isExact: this.#isExact,
+      sendTimeoutMs: store.sendTimeoutMs,
       settled: (requests, statuses, sentAt) => this.#settled(requests, statuses, sentAt),
     }
     this.#sender = {
@@ -130,10 +131,10 @@ export class ObservedDriver<Revision> implements LockDriver {
     this.#lifecycle.shut()
     this.#listeners.clear()
     this.#claims.clear()
-    await this.#lifecycle.settled()
-    // A reading that is under way ends with the connection of its store at the latest.
     const polled = this.#poller.close()
+    // At once: what is under way may be waiting for a store that stands still.
     await this.#store.close()
+    await this.#lifecycle.settled()
     await polled
   }
 

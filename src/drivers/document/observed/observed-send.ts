@@ -6,6 +6,7 @@ import type { RecordChange } from '../../../core/rule/claim-record.ts'
 import { claimIdOf, keyOf, sendTimeoutFor } from '../../../core/contract/requests.ts'
 import type { ClaimStatus, Request } from '../../../core/contract/driver.ts'
 import type { Environment } from '../../../core/time/environment.ts'
+import { CallTimedOut } from '../../kit/call-timeout.ts'
 import type { DocumentSend } from '../document-send.ts'
 import type { Loaded, Swap } from '../document-swaps.ts'
 import type { KeyDocument } from '../key-document.ts'
@@ -26,6 +27,8 @@ export interface ObservedSetup<Revision> {
   readonly trusted: TrustedLeases
   /** Tests that move one clock for all: no margin, and nothing is left unwritten. */
   readonly isExact: boolean
+  /** How long one send may take. @default no limit */
+  readonly sendTimeoutMs: number | undefined
   readonly settled: (requests: readonly Request[], statuses: readonly ClaimStatus[] | undefined, sentAt: number) => void
 }
 
@@ -44,8 +47,6 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
   readonly #setup: ObservedSetup<Revision>
   readonly #requests: readonly Request[]
   readonly #sentAt: number
-  /** From then on an answer is of no use, as leases that are renewed here end. */
-  readonly #deadline: number
   /** Claims whose leases this send has begun anew, by key and id. */
   readonly #renewed = new Map<string, Set<string>>()
 
@@ -53,7 +54,6 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     this.#setup = setup
     this.#requests = requests
     this.#sentAt = setup.environment.now()
-    this.#deadline = this.#sentAt + sendTimeoutFor(requests, Infinity)
   }
 
   async load(keys: readonly string[]): Promise<{
@@ -73,10 +73,6 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
       return { document: shown, revision: { revision, stored, shown } }
     })
     return { now, wall: environment.wall(), loaded }
-  }
-
-  #leftMs(): number {
-    return Math.max(1, this.#deadline - this.#setup.environment.now())
   }
 
   #shown(key: string, stored: ObservedDocument | undefined, now: number): KeyDocument | undefined {
@@ -99,6 +95,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     swaps: readonly Swap<ObservedRevision<Revision>>[],
   ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]> {
     const { store, environment, observations, isExact } = this.#setup
+    const withinMs = this.#leftMs()
     const now = this.#setup.observedNow()
     const wall = environment.wall()
     const written = swaps.map(({ document, revision }) =>
@@ -110,7 +107,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
       swaps.map(({ key, revision, idle }, index) => {
         return { key, document: (written[index] as Written).document, revision: revision.revision, idle }
       }),
-      this.#leftMs(),
+      withinMs,
     )
     // Counted from the answer: the write was carried out before.
     const at = this.#setup.observedNow()
@@ -121,6 +118,16 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
       this.#note(key, document, renewed)
     }
     return results
+  }
+
+  /** What is left of the time of this send: a store that stands still must not keep a renewal waiting. */
+  #leftMs(): number | undefined {
+    const { environment, sendTimeoutMs } = this.#setup
+    if (sendTimeoutMs === undefined) return undefined
+    const endsAt = this.#sentAt + sendTimeoutFor(this.#requests, sendTimeoutMs)
+    const leftMs = Math.floor(endsAt - environment.now())
+    if (leftMs < 1) throw new CallTimedOut('There was no answer in time')
+    return leftMs
   }
 
   #expect(key: string, { document, renewed }: Written): void {

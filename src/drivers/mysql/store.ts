@@ -1,0 +1,352 @@
+/** The table of the locks on one server: opened, read and written, in few statements. */
+import type { KeyPage, ListQuery } from '../../core/contract/driver.ts'
+import { LeaseholdError } from '../../core/errors.ts'
+import type { ReadDocuments } from '../document/polled-driver.ts'
+import { listedKey, type KeyDocument } from '../document/key-document.ts'
+import { claimsPerPage, cutKey, pageLimit } from '../kit/paging.ts'
+import { retryingWithin } from '../kit/retrying.ts'
+import type { MysqlAnswer, MysqlClients, MysqlConnection } from './clients.ts'
+import { isTableMissing, isWorthReadingAgain, type UnfitSession } from './faults.ts'
+import {
+  commitsByHand,
+  copyNameOf,
+  inOpenTransaction,
+  isSwitchedOn,
+  refuseUnfitServer,
+  serverWarnings,
+  sessionFault,
+  textOfBytes,
+  textsByName,
+  type ServerTexts,
+} from './server-checks.ts'
+import {
+  birthName,
+  createTable,
+  hourOf,
+  MysqlStatements,
+  noRevision,
+  serverStatus,
+  serverVariables,
+  type MysqlRow,
+} from './statements.ts'
+
+/** A document as it is stored, and its newest revision. */
+export interface StoredDocument {
+  readonly document: KeyDocument
+  readonly revision: string
+}
+
+/** What one reading found. */
+export interface MysqlReading {
+  /** The server's clock, in microseconds since 1970. */
+  readonly clock: number
+  readonly stored: ReadonlyMap<string, StoredDocument>
+  readonly birth: string
+}
+
+export interface MysqlStoreOptions {
+  readonly table: string
+  readonly timeoutMs: number
+  readonly clockForTests?: (() => number) | undefined
+}
+
+/** Longer lists of names make MariaDB compare by a temporary table instead of by the index. */
+const namesMax = 500
+const revisionLength = noRevision.length
+/** A table without its first row is given one and read again; on a session that commits by hand, twice. */
+const emptyTriesMax = 4
+
+export class MysqlStore {
+  readonly warnings: readonly string[]
+  readonly #clients: MysqlClients
+  readonly #options: MysqlStoreOptions
+  readonly #statements: MysqlStatements
+  readonly #variables: ServerTexts
+  readonly #isMariadb: boolean
+  #tidiedAt = -Infinity
+  #tidying: Promise<void> | undefined
+
+  private constructor(clients: MysqlClients, options: MysqlStoreOptions, variables: ServerTexts) {
+    this.#clients = clients
+    this.#options = options
+    this.#variables = variables
+    this.#isMariadb = /mariadb/i.test(variables.get('version') ?? '')
+    const isGalera = isSwitchedOn(variables.get('wsrep_on'))
+    this.#statements = new MysqlStatements(options.table, { isMariadb: this.#isMariadb, isGalera })
+    this.warnings = serverWarnings(variables)
+  }
+
+  /** Connects, makes what is missing, and refuses a server that would not be safe. */
+  static async open(clients: MysqlClients, options: MysqlStoreOptions): Promise<MysqlStore> {
+    const { timeoutMs } = options
+    const variables = await retryingWithin(
+      timeoutMs,
+      (leftMs) =>
+        using(clients, leftMs, async (connection) => textsByName(await connection.query(serverVariables, leftMs))),
+      isWorthReadingAgain,
+    )
+    refuseUnfitServer(variables)
+    const store = new MysqlStore(clients, options, variables)
+    await store.#makeTable()
+    return store
+  }
+
+  // ---- reading and writing
+
+  /** Reads rows, and makes sure that the session is fit for a write that follows. */
+  async read(
+    connection: MysqlConnection,
+    names: readonly string[],
+    withinMs: number,
+    tries = 1,
+  ): Promise<MysqlReading> {
+    const stored = new Map<string, StoredDocument>()
+    let [clock, birth] = [Infinity, '']
+    for (let from = 0; from === 0 || from < names.length; from += namesMax) {
+      const sql = this.#statements.read(names.slice(from, from + namesMax))
+      const answer = await this.#readFit(connection, sql, withinMs).catch(async (error: unknown) => {
+        if (!isTableMissing(error)) throw error
+        await connection.query(createTable(this.#options.table), withinMs)
+        return this.#readFit(connection, sql, withinMs)
+      })
+      for (const [name, revisions, document, micros] of answer.rows) {
+        clock = Math.min(clock, Number(textOfBytes(micros)))
+        if (textOfBytes(name) === birthName) birth = textOfBytes(document)
+        else stored.set(textOfBytes(name), storedDocument(textOfBytes(revisions), textOfBytes(document)))
+      }
+    }
+    if (birth !== '') return { clock: this.#clockOf(clock), stored, birth }
+    // Somebody has emptied the table: its data is young again.
+    await connection.query(this.#statements.begin(JSON.stringify({})), withinMs)
+    if (tries < emptyTriesMax) return this.read(connection, names, withinMs, tries + 1)
+    throw new LeaseholdError(
+      'UNAVAILABLE',
+      `MySQL: The table ${this.#options.table} loses its rows. Who deletes them?`,
+      {
+        reason: 'mysql',
+      },
+    )
+  }
+
+  async #readFit(connection: MysqlConnection, sql: string, withinMs: number): Promise<MysqlAnswer> {
+    const startedAt = performance.now()
+    const answer = await connection.query(sql, withinMs)
+    const session = answer.rows[0]?.[4]
+    // No row, not even the first: nothing is known of the session until that one has been made.
+    if (session === undefined) return answer
+    if (commitsByHand(textOfBytes(session))) {
+      await connection.commitAtOnce(withinMs)
+      return this.#readFit(connection, sql, withinMs)
+    }
+    const unfit = sessionFault(textOfBytes(session), (performance.now() - startedAt) / 1000)
+    if (unfit === undefined) return answer
+    throw this.#unfit(connection, unfit)
+  }
+
+  /** The connection is closed once it is given back, which undoes what is not committed. */
+  #unfit(connection: MysqlConnection, error: UnfitSession): UnfitSession {
+    connection.spoil()
+    return error
+  }
+
+  /** Writes rows, and says which: those whose newest revision was the expected one. */
+  async write(connection: MysqlConnection, rows: readonly MysqlRow[], withinMs: number): Promise<readonly boolean[]> {
+    const {
+      rows: found,
+      affectedRows,
+      isInTransaction,
+    } = await connection.query(this.#statements.write(rows), withinMs)
+    // MySQL tells no session whether it is inside a transaction: only the answer to a write does.
+    if (isInTransaction) throw this.#unfit(connection, inOpenTransaction())
+    // A replaced row counts twice, one that was left alone at most once.
+    if (affectedRows === 2 * rows.length && rows.every(({ expected }) => expected !== noRevision))
+      return rows.map(() => true)
+    const answer = this.#isMariadb
+      ? found
+      : (await connection.query(this.#statements.revisions(rows.map(({ name }) => name)), withinMs)).rows
+    const revisions = new Map(answer.map(([name, kept]) => [textOfBytes(name), textOfBytes(kept)]))
+    return rows.map(({ name, revision }) => isAmong(revision, revisions.get(name) ?? ''))
+  }
+
+  /** Work on a connection of its own; a read is repeated where that may help. */
+  reading<Result>(
+    withinMs: number,
+    work: (connection: MysqlConnection, leftMs: number) => Promise<Result>,
+  ): Promise<Result> {
+    return retryingWithin(
+      withinMs,
+      (leftMs) => using(this.#clients, leftMs, (connection) => work(connection, leftMs)),
+      isWorthReadingAgain,
+    )
+  }
+
+  lend(withinMs: number): Promise<MysqlConnection> {
+    return this.#clients.lend(withinMs)
+  }
+
+  /** The most bytes of documents that go into one statement: each is written in twice as many characters. */
+  get documentBytesMax(): number {
+    return Number(this.#variables.get('max_allowed_packet') ?? 2 ** 20) / 4
+  }
+
+  #clockOf(micros: number): number {
+    const { clockForTests } = this.#options
+    return clockForTests === undefined ? micros : clockForTests() * 1000
+  }
+
+  // ---- for the driver
+
+  async readDocuments(keys: readonly string[]): Promise<ReadDocuments> {
+    const { timeoutMs } = this.#options
+    const { clock, stored } = await this.reading(timeoutMs, (connection, leftMs) => this.read(connection, keys, leftMs))
+    return {
+      now: Math.floor(clock / 1000),
+      documents: new Map([...stored].map(([key, { document }]) => [key, document])),
+    }
+  }
+
+  /** First the names of a page, then so many documents as fit. */
+  async page(query: ListQuery): Promise<KeyPage> {
+    const limit = pageLimit(query)
+    return this.reading(this.#options.timeoutMs, async (connection, leftMs) => {
+      const names = await this.#names(connection, query, limit + 1, leftMs)
+      let [count, claims] = [0, 0]
+      while (count < Math.min(names.length, limit) && claims < claimsPerPage) claims += names[count++]?.claims ?? 0
+      const shown = names.slice(0, count).map(({ name }) => name)
+      const { clock, stored } = await this.read(connection, shown, leftMs)
+      const keys = shown.flatMap((key) => {
+        const listed = listedKey(key, stored.get(key)?.document, query)
+        return listed === undefined || listed.claims.length === 0 ? [] : [cutKey(listed, query)]
+      })
+      const page = { now: Math.floor(clock / 1000), keys }
+      return count < names.length ? { ...page, next: shown.at(-1) ?? '' } : page
+    })
+  }
+
+  async #names(
+    connection: MysqlConnection,
+    { key, prefix = '', after = birthName }: ListQuery,
+    limit: number,
+    leftMs: number,
+  ): Promise<readonly { readonly name: string; readonly claims: number }[]> {
+    if (key !== undefined) return [{ name: key, claims: 1 }]
+    const bounds = prefix === '' ? {} : { from: prefix, before: pastAllBytes(prefix) }
+    const sql = this.#statements.names({ after: after === '' ? birthName : after, ...bounds, limit })
+    const { rows } = await connection.query(sql, leftMs)
+    return rows.map(([name, claims]) => ({ name: textOfBytes(name), claims: Number(textOfBytes(claims)) }))
+  }
+
+  /**
+   * For how long the data has been kept, by the server's clock: since the table was made or first seen on this server, and since the
+   * server started, which may have been on an older copy of its files.
+   */
+  dataAgeMs(): Promise<number> {
+    return this.reading(this.#options.timeoutMs, async (connection, leftMs) => {
+      const { clock, birth } = await this.read(connection, [], leftMs)
+      const now = clock / 1000
+      const status = textsByName(await connection.query(serverStatus, leftMs))
+      const { rows } = await connection.query(this.#statements.table(), leftMs)
+      const madeAt = textOfBytes(rows[0]?.[1])
+      const place = `${copyNameOf(this.#variables, status)} ${madeAt}`
+      const { since = Infinity, place: bornAt } = birthOf(birth)
+      if (bornAt === place && since <= now) {
+        const startedAt = now - (Number(status.get('uptime') ?? 0) - 1) * 1000
+        return Math.max(0, Math.floor(now - Math.max(since, startedAt)))
+      }
+      await connection.query(this.#statements.begin(JSON.stringify({ since: now, place })), leftMs)
+      return 0
+    })
+  }
+
+  /** Now and then removes rows in which nothing matters any more. Nobody waits for that. */
+  tidyNowAndThen(): void {
+    const now = performance.now()
+    if (now - this.#tidiedAt < tidyEveryMs || this.#options.clockForTests !== undefined) return
+    this.#tidiedAt = now
+    this.#tidying = this.tidy().catch(() => {})
+  }
+
+  async tidy(): Promise<void> {
+    const { timeoutMs } = this.#options
+    await this.reading(timeoutMs, async (connection, leftMs) => {
+      const hour = hourOf((await this.read(connection, [], leftMs)).clock / 1000)
+      for (let rounds = 0; rounds < tidyRounds; rounds += 1) {
+        const { rows } = await connection.query(this.#statements.forgettable(hour, namesMax), leftMs)
+        const names = rows.map(([name]) => textOfBytes(name))
+        if (names.length > 0) await connection.query(this.#statements.forget(names, hour), leftMs)
+        if (names.length < namesMax) return
+      }
+    })
+  }
+
+  async close(): Promise<void> {
+    await this.#clients.close()
+    await this.#tidying
+  }
+
+  async #makeTable(): Promise<void> {
+    const { table, timeoutMs } = this.#options
+    const { rows } = await this.reading(timeoutMs, async (connection, leftMs) => {
+      await this.read(connection, [], leftMs)
+      return connection.query(this.#statements.table(), leftMs)
+    })
+    const engine = textOfBytes(rows[0]?.[0])
+    if (engine === '' || engine.toLowerCase() === 'innodb') return
+    throw new LeaseholdError(
+      'UNSUPPORTED',
+      `The table ${table} has engine ${engine}. Locks need InnoDB: alter the table.`,
+    )
+  }
+}
+
+const tidyEveryMs = 600_000
+const tidyRounds = 20
+
+/** Work on a lent connection. */
+async function using<Result>(
+  clients: MysqlClients,
+  withinMs: number,
+  work: (connection: MysqlConnection) => Promise<Result>,
+): Promise<Result> {
+  const connection = await clients.lend(withinMs)
+  try {
+    return await work(connection)
+  } finally {
+    await connection.giveBack(withinMs)
+  }
+}
+
+/** The document of a row. One that is damaged gets no list of claims: `decodeKey` then refuses it. */
+function storedDocument(revisions: string, text: string): StoredDocument {
+  const revision = revisions.slice(0, revisionLength)
+  try {
+    const document = JSON.parse(text) as KeyDocument | null
+    if (document !== null) return { document, revision }
+  } catch {
+    // Refused below.
+  }
+  return { document: { version: 1, lastFence: 0, claims: undefined as unknown as [] }, revision }
+}
+
+function isAmong(revision: string, kept: string): boolean {
+  for (let at = 0; at < kept.length; at += revisionLength) if (kept.startsWith(revision, at)) return true
+  return false
+}
+
+/** The least bytes after those of all texts that begin with the prefix. UTF-8 has no byte 255. */
+function pastAllBytes(prefix: string): Buffer {
+  return Buffer.concat([Buffer.from(prefix), Buffer.from([255])])
+}
+
+interface Birth {
+  readonly since?: number
+  readonly place?: string
+}
+
+function birthOf(text: string): Birth {
+  try {
+    return JSON.parse(text) as Birth
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,455 @@
+/** What MySQL and MariaDB do to those who use them: sessions of every kind, conflicts, connections that end, servers that take no writes. */
+import { setTimeout as pause } from 'node:timers/promises'
+import { createPool as createMariadbPool } from 'mariadb'
+import mysql2, { type PoolOptions } from 'mysql2'
+import type { Pool } from 'mysql2/promise'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import { connect } from '../../src/index.ts'
+import { mysql, mysqlSchema, type MysqlOptions, type MysqlSource } from '../../src/drivers/mysql/driver.ts'
+import { Child } from '../support/child.ts'
+import { ask, claim, claimOf, claiming, fenceOf, release, renew, untilAnswered } from '../support/claims.ts'
+import { eventually } from '../support/eventually.ts'
+import { MariadbServer } from '../support/mariadb-server.ts'
+import { opened } from '../support/opened.ts'
+import { TcpProxy } from '../support/tcp-proxy.ts'
+
+const server = await MariadbServer.start({ 'innodb-flush-log-at-trx-commit': '1' }, { isToRestart: true })
+afterAll(() => server.stop())
+
+let tables = 0
+const freshTable = (): string => `locks_${(tables += 1)}`
+
+function open(options: MysqlOptions = {}, source: MysqlSource = server.database): Promise<LockDriver> {
+  return opened(mysql(source, { table: freshTable(), ...options }))
+}
+
+/** A pool of the test's own; `statements` run on each of its connections before anything else. */
+function poolOf(options: PoolOptions = {}, ...statements: readonly string[]): Pool {
+  const pool = mysql2.createPool({ uri: server.database, connectionLimit: 2, ...options })
+  // Statements of one connection are carried out in order.
+  pool.on('connection', (connection) => {
+    for (const sql of statements) connection.query(sql)
+  })
+  onTestFinished(() => pool.promise().end())
+  return pool.promise()
+}
+
+/** A queue, a hand-over, a shared lock and a listing: all that a driver does. */
+async function worksAsEver(driver: LockDriver): Promise<void> {
+  const key = `Ünï’t\\%_"\`'😀${tables}`
+  const [first, second, other] = [claimOf(key), claimOf(key), claimOf(key.toLowerCase())]
+  const fence = fenceOf(await claim(driver, first))
+  expect(await claim(driver, second)).toMatchObject({ state: 'waiting', ahead: 0 })
+  expect(await claim(driver, other)).toMatchObject({ state: 'held' })
+  expect(await renew(driver, first)).toMatchObject({ state: 'held', fence })
+  expect(await release(driver, first)).toEqual({ state: 'absent', reason: 'released' })
+  expect(fenceOf(await renew(driver, second))).toBeGreaterThan(fence)
+  const { keys } = await driver.list({ prefix: 'Ünï’t\\%_' })
+  expect(keys.map(({ key: name }) => name)).toEqual([key])
+  await release(driver, second)
+  await release(driver, other)
+  expect((await driver.list({})).keys).toEqual([])
+}
+
+describe('locks do not depend on the session', () => {
+  test.each([
+    ['ANSI_QUOTES', "set sql_mode = 'ANSI_QUOTES'"],
+    ['NO_BACKSLASH_ESCAPES', "set sql_mode = 'NO_BACKSLASH_ESCAPES'"],
+    ['no strict mode', "set sql_mode = ''"],
+    ['everything strict', "set sql_mode = 'TRADITIONAL,ANSI,ONLY_FULL_GROUP_BY'"],
+    ['the mode of Oracle', "set sql_mode = 'ORACLE,EMPTY_STRING_IS_NULL'"],
+    ['autocommit = 0', 'set autocommit = 0'],
+    ['another time zone', "set time_zone = '-11:30'"],
+    ['the character set latin1', 'set names latin1'],
+    ['safe updates only', 'set sql_safe_updates = 1'],
+    ['transaction isolation SERIALIZABLE', 'set session transaction isolation level serializable'],
+    ['transaction isolation READ COMMITTED', 'set session transaction isolation level read committed'],
+  ])('%s', async (_title, statement) => {
+    await worksAsEver(await open({}, poolOf({}, statement)))
+  })
+
+  test.each<[string, PoolOptions]>([
+    ['affected rows that are the changed ones', { flags: ['-FOUND_ROWS'] }],
+    ['values cast and named by the client', { dateStrings: true, rowsAsArray: true, namedPlaceholders: true }],
+    ['tables nested, numbers as texts', { nestTables: true, supportBigNumbers: true, bigNumberStrings: true }],
+    ['several statements at once, and compression', { multipleStatements: true, compress: true }],
+  ])('nor on the client: %s', async (_title, options) => {
+    await worksAsEver(await open({}, poolOf(options)))
+  })
+
+  test('nor on the options of a pool of mariadb', async () => {
+    const pool = createMariadbPool({
+      host: '127.0.0.1',
+      port: server.port,
+      user: 'root',
+      database: 'test',
+      metaAsArray: true,
+      nestTables: '_',
+      checkDuplicate: false,
+      initSql: 'set autocommit = 0',
+    })
+    onTestFinished(() => pool.end())
+    await worksAsEver(await open({}, pool))
+  })
+
+  test('the session is given back as it was', async () => {
+    const pool = poolOf({ connectionLimit: 1 }, 'set autocommit = 0')
+    await worksAsEver(await open({}, pool))
+    expect((await pool.query('select @@autocommit as autocommit'))[0]).toEqual([{ autocommit: 0 }])
+  })
+
+  test('a transaction that was left open on a connection of the pool fails the call, and loses its connection', async () => {
+    const pool = poolOf({ connectionLimit: 1 })
+    const driver = await open({}, pool)
+    const connection = await pool.getConnection()
+    await connection.query('begin')
+    connection.release()
+    await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'configuration' })
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+  })
+
+  test.each([
+    ['whose clock was fixed', "set timestamp = unix_timestamp('2020-01-01')"],
+    ['that cuts answers short', 'set sql_select_limit = 1'],
+    ['that shows what is not committed', 'set session transaction isolation level read uncommitted'],
+  ])('a session is refused %s', async (_title, statement) => {
+    const driver = mysql(poolOf({}, statement), { table: freshTable(), timeout: 400 })
+    onTestFinished(() => driver.close())
+    await expect(driver.open()).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'configuration' })
+  })
+})
+
+describe('what others do on the server', () => {
+  test('a client that stopped in the middle of a send blocks nobody', async () => {
+    const table = freshTable()
+    const driver = await open({ table })
+    // It sends again and again: some stop falls between a read and a write.
+    const child = new Child('mysql-claimer', [server.database, table])
+    onTestFinished(() => child.kill())
+    await child.line(/working/)
+    for (let stops = 0; stops < 10; stops += 1) {
+      child.process.kill('SIGSTOP')
+      for (const key of ['shared', 'own']) {
+        const wanted = claimOf(key, { mode: 'shared' })
+        expect(await claim(driver, wanted)).toMatchObject({ state: 'held' })
+        await release(driver, wanted)
+      }
+      child.process.kill('SIGCONT')
+      await pause(7)
+    }
+  })
+
+  test('many clients that change the same keys in any order all get their answers', { timeout: 120_000 }, async () => {
+    const table = freshTable()
+    const drivers = await Promise.all(Array.from({ length: 6 }, () => open({ table, timeout: '60s' })))
+    const keys = ['a', 'b', 'c', 'd', 'e', 'f']
+    const work = drivers.map(async (driver, index) => {
+      for (let round = 0; round < 15; round += 1) {
+        const wanted = keys.map((_, at) => claimOf(keys[(at * (index + 1)) % 6] ?? '', { mode: 'shared' }))
+        const statuses = await driver.send(wanted.map(claiming))
+        expect(statuses.map(({ state }) => state)).toEqual(keys.map(() => 'held'))
+        const released = await driver.send(wanted.map(({ key, id }) => ({ op: 'release', key, id })))
+        expect(released).toEqual(keys.map(() => ({ state: 'absent', reason: 'released' })))
+      }
+    })
+    await Promise.all(work)
+  })
+
+  test('rows that somebody locks are waited for, and then given up: the outcome is not known', async () => {
+    const table = freshTable()
+    const driver = await open({ table, timeout: 600 })
+    const held = claimOf('a')
+    const fence = fenceOf(await claim(driver, held))
+    await server.connected(async (connection) => {
+      await connection.query('begin')
+      await connection.query(`select * from test.${table} for update`)
+      const status = await renew(driver, held)
+      expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'no-answer' } })
+      // Others are not kept waiting by that.
+      expect((await driver.list({})).keys).toHaveLength(1)
+    })
+    expect(await untilAnswered(() => renew(driver, held))).toMatchObject({ state: 'held', fence })
+  })
+
+  test('a lock wait timeout is tried again', async () => {
+    const table = freshTable()
+    const driver = await open({ table }, poolOf({}, 'set innodb_lock_wait_timeout = 1'))
+    const held = claimOf('a')
+    await claim(driver, held)
+    await server.connected(async (connection) => {
+      await connection.query('begin')
+      await connection.query(`select * from test.${table} for update`)
+      const renewed = renew(driver, held)
+      await pause(1300)
+      await connection.query('rollback')
+      expect(await renewed).toMatchObject({ state: 'held' })
+    })
+  })
+
+  test('a deadlock is tried again', async () => {
+    const table = freshTable()
+    const driver = await open({ table })
+    const [one, two] = [claimOf('a'), claimOf('b')]
+    await driver.send([claiming(one), claiming(two)])
+    await server.connected(async (connection) => {
+      await connection.query('use test')
+      // Heavier than our statement, which is the victim.
+      await connection.query('create table if not exists test.heavy (number int primary key) engine = InnoDB')
+      await connection.query('begin')
+      await connection.query(`select * from test.${table} where name = 'b' for update`)
+      await connection.query('insert into test.heavy select seq from seq_1_to_500')
+      const before = await deadlocks()
+      const renewed = driver.send([one, two].map(({ key, id, ttlMs }) => ({ op: 'renew', key, id, ttlMs })))
+      await eventually(async () => (await waits()) > 0, 'our statement to wait')
+      await connection.query(`select * from test.${table} where name = 'a' for update`)
+      await connection.query('rollback')
+      expect(await renewed).toEqual([
+        expect.objectContaining({ state: 'held' }),
+        expect.objectContaining({ state: 'held' }),
+      ])
+      expect(await deadlocks()).toBeGreaterThan(before)
+    })
+  })
+
+  test('a statement that is killed is tried again, and so is a read whose connection is', async () => {
+    const table = freshTable()
+    const driver = await open({ table, poolSize: 1 })
+    const held = claimOf('a')
+    const fence = fenceOf(await claim(driver, held))
+    await server.connected(async (connection) => {
+      await connection.query('begin')
+      await connection.query(`select * from test.${table} for update`)
+      const renewed = renew(driver, held)
+      const [waiter] = await eventually(async () => {
+        const found = await server.query(
+          "select id from information_schema.processlist where info like 'insert into%' and command = 'Query'",
+        )
+        return found.length > 0 && found
+      }, 'our statement to wait')
+      await connection.query(`kill query ${String(waiter?.['id'])}`)
+      await connection.query('rollback')
+      expect(await renewed).toMatchObject({ state: 'held', fence })
+    })
+    await server.endConnections()
+    expect(await renew(driver, held)).toMatchObject({ state: 'held', fence })
+  })
+
+  async function deadlocks(): Promise<number> {
+    const [row] = await server.query("show global status like 'Innodb_deadlocks'")
+    return Number(row?.['Value'])
+  }
+
+  async function waits(): Promise<number> {
+    const [row] = await server.query("show global status like 'Innodb_row_lock_current_waits'")
+    return Number(row?.['Value'])
+  }
+})
+
+describe('the server', () => {
+  test('is killed and started again: what was held is held, by the same fence, through the same driver', async () => {
+    const driver = await open()
+    const held = claimOf('a')
+    const waiting = claimOf('a')
+    const fence = fenceOf(await claim(driver, held))
+    await claim(driver, waiting)
+    await server.kill()
+    await expect(renew(driver, held)).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
+    await server.restart()
+    expect(await untilAnswered(() => renew(driver, held))).toMatchObject({ state: 'held', fence })
+    await release(driver, held)
+    expect(await renew(driver, waiting)).toMatchObject({ state: 'held' })
+  })
+
+  test('stands still: a send is given up in time, a close too, and the pool is as good as before', async () => {
+    const pool = poolOf({ connectionLimit: 1 })
+    const driver = await open({ timeout: 500 }, pool)
+    const own = await open({ timeout: 500 })
+    await claim(own, claimOf('b'))
+    server.signal('SIGSTOP')
+    try {
+      await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'no-answer' })
+      await own.close()
+    } finally {
+      server.signal('SIGCONT')
+    }
+    expect(await untilAnswered(() => claim(driver, claimOf('a')))).toMatchObject({ state: 'held' })
+  })
+
+  test('the reply to a write is lost: the outcome is unknown, and the claim can be released', async () => {
+    const proxy = await TcpProxy.start({ port: server.port })
+    onTestFinished(() => proxy.stop())
+    const table = freshTable()
+    const driver = await open({ table, timeout: 700 }, `mysql://root@127.0.0.1:${proxy.port}/test`)
+    const other = await open({ table })
+    const wanted = claimOf('a')
+    await server.connected(async (connection) => {
+      await connection.query('begin')
+      await connection.query(`insert into test.${table} values ('a', '', '', 0, 0)`)
+      const answer = claim(driver, wanted)
+      await eventually(
+        async () =>
+          (await server.query("select 1 from information_schema.processlist where info like 'insert into%returning%'"))
+            .length > 0,
+        'our statement to wait',
+      )
+      proxy.dropReplies = true
+      await connection.query('rollback')
+      expect(await answer).toMatchObject({ state: 'unknown' })
+    })
+    proxy.dropReplies = false
+    // It was written, and nobody was told.
+    expect(await claim(other, claimOf('a'))).toMatchObject({ state: 'waiting' })
+    expect(await untilAnswered(() => release(driver, wanted))).toEqual({ state: 'absent', reason: 'released' })
+  })
+
+  test.each(['set global read_only = 1', 'flush tables with read lock; set global read_only = 1; unlock tables'])(
+    'that takes no writes is refused, also if this user may write: %s',
+    async (statements) => {
+      const driver = await open()
+      const held = claimOf('a')
+      await claim(driver, held)
+      await server.query(...statements.split('; '))
+      try {
+        await expect(connect(server.database)).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'read-only' })
+        await expect(renew(driver, held)).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'read-only' })
+      } finally {
+        await server.query('set global read_only = 0')
+      }
+      expect(await renew(driver, held)).toMatchObject({ state: 'held' })
+    },
+  )
+
+  test('warns where a crash may undo what was answered', async () => {
+    await server.query('set global innodb_flush_log_at_trx_commit = 2')
+    try {
+      expect((await open()).warnings).toEqual([
+        expect.stringMatching(/^innodb_flush_log_at_trx_commit is 2: .* Set it to 1\.$/),
+      ])
+    } finally {
+      await server.query('set global innodb_flush_log_at_trx_commit = 1')
+    }
+    expect((await open()).warnings).toEqual([])
+  })
+
+  test('that does not exist, or not under that name, is reported as what it is', async () => {
+    const refused = async (url: string): Promise<unknown> => connect(url).catch((error: unknown) => error)
+    expect(await refused('mysql://127.0.0.1:1/test')).toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
+    expect(await refused(`${server.url}/missing`)).toMatchObject({
+      code: 'UNAVAILABLE',
+      reason: 'configuration',
+      message: expect.stringContaining('There is no such database'),
+    })
+  })
+})
+
+describe('the table', () => {
+  test('may be made beforehand, by what mysqlSchema gives', async () => {
+    const table = freshTable()
+    await server.query('use test', mysqlSchema({ table }))
+    await worksAsEver(await open({ table }))
+  })
+
+  test('of another engine is refused: it would lose what was answered, or half of a batch', async () => {
+    const table = freshTable()
+    await server.query('use test', mysqlSchema({ table }).replace('InnoDB row_format = dynamic', 'Aria'))
+    await expect(open({ table })).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining('Aria'),
+    })
+  })
+
+  test('that is dropped or emptied under way is made anew: nothing is held, fences grow, its data is young', async () => {
+    const table = freshTable()
+    const driver = await open({ table })
+    for (const loss of [`drop table test.${table}`, `truncate test.${table}`]) {
+      const held = claimOf('a')
+      const fence = fenceOf(await claim(driver, held))
+      await driver.dataAgeMs?.()
+      await pause(30)
+      expect(await driver.dataAgeMs?.()).toBeGreaterThan(0)
+      await server.query(loss)
+      expect(await renew(driver, held)).toEqual({ state: 'absent', reason: 'unknown' })
+      expect(await driver.dataAgeMs?.()).toBe(0)
+      const next = claimOf('a')
+      expect(fenceOf(await claim(driver, next))).toBeGreaterThan(fence)
+      await release(driver, next)
+    }
+  })
+
+  test('that is restored from a dump is young again, and fences still grow', async () => {
+    const [table, copy] = [freshTable(), freshTable()]
+    const driver = await open({ table })
+    await driver.dataAgeMs?.()
+    // A second passes: the server knows to the second when a table was made.
+    await pause(1100)
+    await server.query(
+      `create table test.${copy} like test.${table}`,
+      `insert into test.${copy} select * from test.${table}`,
+    )
+    const fence = fenceOf(await claim(driver, claimOf('a')))
+    expect(await driver.dataAgeMs?.()).toBeGreaterThan(0)
+    await server.query(`drop table test.${table}`, `rename table test.${copy} to test.${table}`)
+    expect(await driver.dataAgeMs?.()).toBe(0)
+    expect(fenceOf(await claim(driver, claimOf('a')))).toBeGreaterThan(fence)
+  })
+
+  test('a record that is damaged fails its own key only', async () => {
+    const table = freshTable()
+    const driver = await open({ table })
+    await driver.send([claiming(claimOf('a')), claiming(claimOf('b'))])
+    for (const document of ['not JSON', '{"version":1,"lastFence":"x","claims":[]}', 'null']) {
+      await server.query(`update test.${table} set document = '${document}' where name = 'a'`)
+      const [broken, fine] = await driver.send([claiming(claimOf('a')), claiming(claimOf('b'))])
+      expect(broken).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'corrupt' } })
+      expect(fine).toMatchObject({ state: 'waiting' })
+      expect((await driver.list({})).keys.map(({ key }) => key)).toEqual(['b'])
+    }
+  })
+
+  test('loses what is of no more use, and nothing else', async () => {
+    const table = freshTable()
+    const driver = await open({ table })
+    const [held, gone] = [claimOf('held', { ttlMs: 86_400_000 }), claimOf('gone')]
+    await driver.send([claiming(held), claiming(gone)])
+    await release(driver, gone)
+    await server.query(`update test.${table} set forget_hour = 1 where name = 'gone'`)
+    // A driver that is new tidies up with its first write.
+    const other = await open({ table })
+    await claim(other, claimOf('more'))
+    const names = async (): Promise<string[]> =>
+      (await server.query(`select cast(name as char) as name from test.${table} order by name`)).map(({ name }) =>
+        String(name),
+      )
+    await eventually(async () => !(await names()).includes('gone'), 'the row to go')
+    expect(await names()).toEqual(['\0', 'held', 'more'])
+    const [row] = await server.query(
+      `select forget_hour * 3600 - unix_timestamp() as kept from test.${table} where name = 'held'`,
+    )
+    expect(Number(row?.['kept'])).toBeGreaterThan(86_400)
+  })
+})
+
+test('hand-over: a waiter of another client is told soon, by one read for all that wait', async () => {
+  const table = freshTable()
+  const [holder, waiter] = [await open({ table }), await open({ table, waitMax: 50 })]
+  const held = claimOf('key0')
+  await claim(holder, held)
+  const waiting = Array.from({ length: 50 }, () => claimOf('key0'))
+  await waiter.send(waiting.map(claiming))
+  const told = new Promise((resolve) => waiter.listen?.((key, id) => resolve([key, id])))
+  const before = await selects()
+  await pause(300)
+  // Some reads for fifty waiters, not some for each.
+  expect((await selects()) - before).toBeLessThan(50)
+  await release(holder, held)
+  expect(await told).toEqual(['key0', waiting[0]?.id])
+  expect(await ask(waiter, { op: 'renew', key: 'key0', id: waiting[0]?.id ?? '', ttlMs: 60_000 })).toMatchObject({
+    state: 'held',
+  })
+
+  async function selects(): Promise<number> {
+    const [row] = await server.query("show global status like 'Com_select'")
+    return Number(row?.['Value'])
+  }
+})

@@ -1,0 +1,9 @@
+import { afterAll } from 'vitest'
+import { clientConformance } from '../../src/testing/index.ts'
+import { S3Server } from '../support/s3-server.ts'
+import { s3Bench } from '../support/s3-store.ts'
+
+const server = await S3Server.start()
+afterAll(() => server.stop())
+
+clientConformance('s3', { open: async () => s3Bench(server) })

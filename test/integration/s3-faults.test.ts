@@ -1,0 +1,480 @@
+/** What S3, stores that speak it, proxies, networks and operators do to locks that are held, waited for, or just asked for. */
+import { inspect } from 'node:util'
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest'
+import type { LockDriver } from '../../src/core/contract/driver.ts'
+import { s3 } from '../../src/drivers/s3/driver.ts'
+import { connect } from '../../src/index.ts'
+import { cliBench } from '../unit/support/cli-bench.ts'
+import { claim, claimOf, fenceOf, release, renew } from '../support/claims.ts'
+import { eventually } from '../support/eventually.ts'
+import { S3Proxy, s3Fault, type Fate, type ProxiedCall } from '../support/s3-proxy.ts'
+import { credentialsForTests, freshS3Prefix, S3Server, sdkClient } from '../support/s3-server.ts'
+import { objectsIn, openS3, unopenedS3 } from '../support/s3-store.ts'
+
+const server = await S3Server.start()
+afterAll(() => server.stop())
+
+const isWrite = ({ method, path }: ProxiedCall): boolean => method === 'PUT' && path.includes('/keys/')
+const isRead = ({ method, path }: ProxiedCall): boolean => method === 'GET' && path.includes('/keys/')
+
+/** A driver behind a proxy of its own. */
+async function behindProxy(options: Parameters<typeof openS3>[2] = {}) {
+  const proxy = await S3Proxy.start(server)
+  const prefix = freshS3Prefix()
+  const driver = await openS3(server, prefix, options, proxy)
+  return { proxy, prefix, driver }
+}
+
+/** Credentials in the environment, until the test is over. */
+function inEnvironment(credentials: typeof credentialsForTests | undefined): void {
+  const { accessKeyId, secretAccessKey } = credentials ?? {}
+  vi.stubEnv('AWS_ACCESS_KEY_ID', accessKeyId)
+  vi.stubEnv('AWS_SECRET_ACCESS_KEY', secretAccessKey)
+  onTestFinished(() => void vi.unstubAllEnvs())
+}
+
+describe('a store that would give a lock to two is refused', () => {
+  test.each([
+    ['if-none-match', 'If-None-Match'],
+    ['if-match', 'If-Match'],
+  ])('because it ignores %s', async (header, shown) => {
+    const proxy = await S3Proxy.start(server)
+    proxy.decide = ({ method }) => (method === 'PUT' ? { without: header } : undefined)
+    await expect(unopenedS3(server, {}, proxy).open()).rejects.toMatchObject({
+      code: 'UNSUPPORTED',
+      message: expect.stringContaining(`ignores ${shown}`) as string,
+    })
+  })
+
+  test('because it knows no conditions', async () => {
+    const proxy = await S3Proxy.start(server)
+    const body = s3Fault('NotImplemented')
+    proxy.decide = ({ method }) => (method === 'PUT' ? { answer: 501, body } : undefined)
+    const opening = unopenedS3(server, {}, proxy).open()
+    await expect(opening).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'configuration' })
+  })
+})
+
+describe('a write that was carried out, and sent again on its way, is known by its nonce', () => {
+  test('by the AWS SDK, after the connection was cut', async () => {
+    const proxy = await S3Proxy.start(server)
+    const client = sdkClient(`http://127.0.0.1:${proxy.port}`, 3)
+    onTestFinished(() => client.destroy())
+    const driver = await openS3(server, freshS3Prefix(), { client })
+    proxy.next(isWrite, { cut: 'after' })
+    const wanted = claimOf('a')
+    const status = await claim(driver, wanted)
+    expect(proxy.log.filter(isWrite).map((call) => call.status)).toEqual([0, 412])
+    // Its own write counts, with its whole lease: it was not somebody else's.
+    expect(status).toMatchObject({ state: 'held', ttlMs: wanted.ttlMs })
+    proxy.next(isWrite, { cut: 'after' })
+    expect(await release(driver, wanted)).toEqual({ state: 'absent', reason: 'released' })
+  })
+
+  test('by this driver, after S3 failed by itself', async () => {
+    const { proxy, driver } = await behindProxy()
+    proxy.next(isWrite, { answer: 500, body: s3Fault('InternalError'), after: true })
+    const wanted = claimOf('a')
+    expect(await claim(driver, wanted)).toMatchObject({ state: 'held', ttlMs: wanted.ttlMs })
+    expect(proxy.log.filter(isWrite).map(({ status }) => status)).toEqual([500, 412])
+  })
+
+  test('and where the reply is lost for good, the claim is unknown, and found when it is sent again', async () => {
+    const { proxy, driver } = await behindProxy()
+    proxy.next(isWrite, { cut: 'after' })
+    const wanted = claimOf('a')
+    expect(await claim(driver, wanted)).toMatchObject({ state: 'unknown', error: { reason: 'network' } })
+    const again = await claim(driver, wanted)
+    expect(again).toMatchObject({ state: 'held' })
+    expect((again as { ttlMs: number }).ttlMs).toBeLessThanOrEqual(wanted.ttlMs)
+    expect(await release(driver, wanted)).toEqual({ state: 'absent', reason: 'released' })
+  })
+})
+
+describe('a lost race is run again', () => {
+  test.each([
+    ['409', { answer: 409, body: s3Fault('ConditionalRequestConflict') }],
+    ['412', { answer: 412, body: s3Fault('PreconditionFailed') }],
+    ['404, as the object is gone', { answer: 404, body: s3Fault('NoSuchKey') }],
+  ])('after %s', async (_, fate) => {
+    const { proxy, driver } = await behindProxy()
+    proxy.next(isWrite, fate, fate)
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+    expect(proxy.log.filter(isWrite)).toHaveLength(3)
+  })
+
+  test('and one of twenty drivers wins, the others wait in their order', { timeout: 60_000 }, async () => {
+    const prefix = freshS3Prefix()
+    const drivers = await Promise.all(Array.from({ length: 20 }, () => openS3(server, prefix, { timeout: '60s' })))
+    const statuses = await Promise.all(drivers.map((driver) => claim(driver, claimOf('a'))))
+    expect(statuses.filter(({ state }) => state === 'held')).toHaveLength(1)
+    const places = statuses.flatMap((status) => (status.state === 'waiting' ? [status.ahead] : []))
+    expect(places.toSorted((one, other) => one - other)).toEqual(Array.from({ length: 19 }, (_, place) => place))
+  })
+})
+
+test('old content that is written back is new to S3, whose ETags are hashes of the content', async () => {
+  const prefix = freshS3Prefix()
+  const driver = await openS3(server, prefix)
+  const turn = async (): Promise<string> => {
+    const wanted = claimOf('a')
+    await claim(driver, wanted)
+    await release(driver, wanted)
+    const { ETag = '' } = await server.client.headObject({ Bucket: server.bucket, Key: `${prefix}keys/a` })
+    return ETag
+  }
+  const [early, late] = [await turn(), await turn()]
+  expect(early).not.toBe(late)
+  const write = { Bucket: server.bucket, Key: `${prefix}keys/a`, Body: 'late', IfMatch: early }
+  await expect(server.client.putObject(write)).rejects.toMatchObject({ name: 'PreconditionFailed' })
+})
+
+describe('S3 asks for a pause', () => {
+  test.each([
+    ['503 SlowDown', { answer: 503, body: s3Fault('SlowDown') }],
+    ['429 of a store that says when', { answer: 429, headers: { 'retry-after': '0' } }],
+    ['500 InternalError', { answer: 500, body: s3Fault('InternalError') }],
+    ['a proxy that cannot reach it', { answer: 502, body: '<html>Bad Gateway</html>' }],
+  ])('and gets it: %s', async (_, fate) => {
+    const { proxy, driver } = await behindProxy()
+    proxy.next(isRead, fate, fate)
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+    expect(proxy.log.filter(isRead)).toHaveLength(3)
+  })
+
+  test.each([
+    ['SlowDown', { answer: 503, body: s3Fault('SlowDown') }, 1000],
+    ['429', { answer: 429, headers: { 'retry-after': '7' } }, 7000],
+  ])(
+    'for longer than a call may take: the caller is told when to try again, after %s',
+    async (_, fate, retryAfterMs) => {
+      const { proxy, driver } = await behindProxy()
+      proxy.decide = (call) => (isRead(call) ? fate : undefined)
+      await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({
+        code: 'UNAVAILABLE',
+        reason: 'rate-limit',
+        retryAfterMs,
+      })
+      expect(proxy.log.filter(isRead).length).toBeLessThanOrEqual(4)
+    },
+  )
+})
+
+describe('everything is bounded', () => {
+  test('a store that stands still: a call ends in its time, a renewal in a third of its ttl', async () => {
+    const { proxy, driver } = await behindProxy({ timeout: '30s' })
+    const held = claimOf('a', { ttlMs: 6000 })
+    await claim(driver, held)
+    proxy.decide = () => 'stall'
+    const startedAt = performance.now()
+    await expect(renew(driver, held)).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'no-answer' })
+    expect(performance.now() - startedAt).toBeLessThan(10_000)
+    proxy.decide = () => undefined
+    expect(await renew(driver, held)).toMatchObject({ state: 'held' })
+  })
+
+  test('nothing survives the closing, though the store stood still while it was asked', async () => {
+    const { proxy, driver } = await behindProxy({ timeout: '10m' })
+    let stalled = 0
+    proxy.decide = () => {
+      stalled += 1
+      return 'stall'
+    }
+    const asking = claim(driver, claimOf('a')).catch((error: unknown) => error)
+    await eventually(() => stalled > 0, 'the call')
+    await driver.close()
+    expect(await asking).toMatchObject({ code: 'UNAVAILABLE' })
+  })
+
+  test('neither while it was opened, nor while a key was watched', async () => {
+    const proxy = await S3Proxy.start(server)
+    let stalled = 0
+    const stall = (): Fate => {
+      stalled += 1
+      return 'stall'
+    }
+    proxy.decide = stall
+    const unopened = unopenedS3(server, { timeout: '10m' }, proxy)
+    const opening = unopened.open().catch((error: unknown) => error)
+    await eventually(() => stalled > 0, 'a call')
+    await unopened.close()
+    expect(await opening).toMatchObject({ code: 'CLOSED' })
+    proxy.decide = () => undefined
+    const driver = await openS3(server, freshS3Prefix(), { timeout: '10m' }, proxy)
+    await claim(driver, claimOf('a', { ttlMs: 3000 }))
+    stalled = 0
+    proxy.decide = stall
+    await eventually(() => stalled > 0, 'a reading')
+    await driver.close()
+  })
+
+  test('an answer that has no end is cut', { timeout: 60_000 }, async () => {
+    const { proxy, driver } = await behindProxy({ timeout: '60s' })
+    proxy.next(isRead, 'endless')
+    await expect(claim(driver, claimOf('a'))).rejects.toThrow('longer than')
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+  })
+
+  test('so many calls are under way at once', async () => {
+    const { proxy, driver } = await behindProxy({ callsMax: 3, timeout: '60s' })
+    let most = 0
+    let now = 0
+    proxy.decide = () => {
+      most = Math.max(most, (now += 1))
+      setTimeout(() => (now -= 1), 2)
+      return undefined
+    }
+    const requests = Array.from(
+      { length: 12 },
+      (_, index) => ({ op: 'claim', claim: claimOf(`key-${index}`) }) as const,
+    )
+    expect((await driver.send(requests)).every(({ state }) => state === 'held')).toBe(true)
+    expect(most).toBeLessThanOrEqual(3)
+  })
+})
+
+describe('an error says what to do', () => {
+  const named = (code: string, more?: string) => s3Fault(code, more)
+  test.each([
+    [403, named('RequestTimeTooSkewed'), 'clock', 'NTP'],
+    [403, named('InvalidAccessKeyId'), 'auth', 'AWS_ACCESS_KEY_ID'],
+    [403, named('SignatureDoesNotMatch'), 'auth', 'AWS_SECRET_ACCESS_KEY'],
+    [400, named('InvalidToken'), 'auth', 'AWS_ACCESS_KEY_ID'],
+    [400, named('ExpiredToken'), 'auth', 'credentials'],
+    [403, named('AccessDenied'), 'auth', 's3:ListBucket'],
+    [403, '', 'auth', 's3:GetObject'],
+    [404, named('NoSuchBucket'), 'configuration', 'Create the bucket'],
+    [301, named('PermanentRedirect'), 'configuration', 'another region'],
+    [400, named('AuthorizationHeaderMalformed', '<Region>eu-west-2</Region>'), 'configuration', 'region to eu-west-2'],
+    [404, '<html>Not Found</html>', 's3', 'Nothing was changed'],
+    [200, 'no S3', 'network', ''],
+  ])('%i %s', async (answer, body, reason, advice) => {
+    const proxy = await S3Proxy.start(server)
+    proxy.decide = () => ({ answer, body })
+    const driver = unopenedS3(server, {}, proxy)
+    await expect(driver.open()).rejects.toMatchObject({
+      code: 'UNAVAILABLE',
+      reason,
+      message: expect.stringContaining(advice) as string,
+    })
+  })
+
+  test('of a bucket that is not there, as the server itself answers', async () => {
+    const driver = unopenedS3(server, { bucket: 'no-such-bucket' })
+    await expect(driver.open()).rejects.toMatchObject({ reason: 'configuration' })
+    const client = unopenedS3(server, { bucket: 'no-such-bucket', client: server.client })
+    await expect(client.open()).rejects.toMatchObject({ reason: 'configuration' })
+  })
+
+  test('of a server that is not there', async () => {
+    await expect(unopenedS3(server, {}, { port: 1 }).open()).rejects.toMatchObject({ reason: 'network' })
+  })
+
+  test('and never a secret', async () => {
+    const secret = 's3cret/+key'
+    const credentials = { accessKeyId: 'AKIASECRET', secretAccessKey: secret, sessionToken: 's3cret-token' }
+    const proxy = await S3Proxy.start(server)
+    proxy.decide = ({ path }) => ({
+      answer: 403,
+      body: s3Fault('SignatureDoesNotMatch', `<StringToSign>${path}</StringToSign>`),
+    })
+    const client = sdkClient(`http://127.0.0.1:${proxy.port}`)
+    onTestFinished(() => client.destroy())
+    for (const options of [{ credentials }, { client }]) {
+      const error: unknown = await unopenedS3(server, options, proxy)
+        .open()
+        .catch((thrown: unknown) => thrown)
+      const shown = inspect(error, { depth: 12, showHidden: true })
+      expect(shown).toContain('SignatureDoesNotMatch')
+      for (const hidden of [
+        secret,
+        's3cret-token',
+        credentialsForTests.secretAccessKey,
+        'Signature=',
+        'authorization',
+      ]) {
+        expect(shown).not.toContain(hidden)
+      }
+    }
+  })
+})
+
+describe('credentials', () => {
+  test('of a function are asked for once, and anew when S3 says that they have ended', async () => {
+    let asked = 0
+    const credentials = async () => {
+      asked += 1
+      return { ...credentialsForTests, sessionToken: `token-${asked}` }
+    }
+    const { proxy, driver } = await behindProxy({ credentials })
+    await claim(driver, claimOf('a'))
+    expect(asked).toBe(1)
+    proxy.next(isRead, { answer: 400, body: s3Fault('ExpiredToken') })
+    expect(await claim(driver, claimOf('b'))).toMatchObject({ state: 'held' })
+    expect(asked).toBe(2)
+  })
+
+  test('of a function that fails are an error, and asked for again by the next call', async () => {
+    let isFailing = true
+    const credentials = async () => {
+      if (isFailing) throw new Error('no role')
+      return credentialsForTests
+    }
+    const driver = unopenedS3(server, { credentials })
+    await expect(driver.open()).rejects.toThrow('no role')
+    isFailing = false
+    await driver.open()
+  })
+
+  test('are in the environment for a URL, and without them the error says which', async () => {
+    const prefix = freshS3Prefix()
+    inEnvironment(undefined)
+    await expect(connect(server.url(prefix))).rejects.toThrow('AWS_ACCESS_KEY_ID')
+    inEnvironment(credentialsForTests)
+    const locks = await connect(server.url(prefix))
+    onTestFinished(() => locks.close())
+    expect((await locks.acquire('a')).fence).toBeGreaterThan(0)
+    expect(await objectsIn(server, prefix)).toEqual(['keys/default_2Fnamed_3Aa', 'probe'])
+  })
+})
+
+test('names with dots, slashes, signs and any characters have an object each, of a name that nothing rewrites', async () => {
+  const prefix = freshS3Prefix()
+  const driver = await openS3(server, prefix, { timeout: '60s' })
+  const long = 'ü'.repeat(500)
+  const names = [
+    '.',
+    '..',
+    '../a',
+    'a/b',
+    'a//b',
+    'a b',
+    'a+b',
+    'a%2Fb',
+    'a_b',
+    'a~b',
+    'ä',
+    '🔒',
+    '\u0001',
+    long,
+    `${long}1`,
+    `${long}2`,
+  ]
+  const statuses = await driver.send(names.map((name) => ({ op: 'claim', claim: claimOf(name) }) as const))
+  expect(statuses.map(({ state }) => state)).toEqual(names.map(() => 'held'))
+  const listed = (await driver.list({ limit: 1000 })).keys.map(({ key }) => key)
+  expect(listed.toSorted()).toEqual(names.toSorted())
+  expect((await driver.list({ prefix: long })).keys).toHaveLength(3)
+  const objects = await objectsIn(server, prefix)
+  expect(objects).toHaveLength(names.length + 1)
+  expect(objects.every((name) => /^(?:probe|keys\/[\w~-]{1,720})$/.test(name))).toBe(true)
+})
+
+test('a lock costs what the page says: two reads and two writes, and a write and a read for each renewal', async () => {
+  const { proxy, driver } = await behindProxy({ waitMax: '2s' })
+  const requests = (): readonly string[] => proxy.log.splice(0).map(({ method }) => method)
+  requests()
+  const wanted = claimOf('a')
+  await claim(driver, wanted)
+  expect(requests()).toEqual(['GET', 'PUT'])
+  await renew(driver, wanted)
+  expect(requests()).toEqual(['GET', 'PUT'])
+  await release(driver, wanted)
+  expect(requests()).toEqual(['GET', 'PUT'])
+  proxy.log.length = 0
+  const another = unopenedS3(server, {}, proxy)
+  await another.open()
+  expect(requests().toSorted()).toEqual(['GET', 'GET', 'GET', 'GET', 'PUT', 'PUT', 'PUT'])
+})
+
+test('a listing reads no objects of keys that nobody holds', async () => {
+  const { proxy, driver } = await behindProxy({ timeout: '60s' })
+  const claims = Array.from({ length: 30 }, (_, index) => claimOf(`key-${index}`))
+  await driver.send(claims.map((wanted) => ({ op: 'claim', claim: wanted }) as const))
+  await driver.send(claims.slice(2).map(({ key, id }) => ({ op: 'release', key, id }) as const))
+  proxy.log.length = 0
+  const { keys } = await driver.list({})
+  expect(keys.map(({ key }) => key)).toEqual(['key-0', 'key-1'])
+  expect(proxy.log.filter(isRead)).toHaveLength(2)
+})
+
+test('an object that is damaged, or of a newer Leasehold, is refused for its key alone', async () => {
+  const prefix = freshS3Prefix()
+  const driver = await openS3(server, prefix)
+  const put = (name: string, Body: string) =>
+    server.client.putObject({ Bucket: server.bucket, Key: `${prefix}keys/${name}`, Body })
+  await put('damaged', 'no JSON')
+  await put('newer', JSON.stringify({ key: 'newer', version: 99, lastFence: 1, claims: [] }))
+  const statuses = await driver.send(
+    ['damaged', 'newer', 'whole'].map((key) => ({ op: 'claim', claim: claimOf(key) }) as const),
+  )
+  expect(statuses).toMatchObject([
+    { state: 'unknown', error: { reason: 'corrupt' } },
+    { state: 'unknown', error: { reason: 'foreign' } },
+    { state: 'held' },
+  ])
+})
+
+describe('the settings of a bucket that cost money are told', () => {
+  const bucketWith = async (name: string, options: object = {}): Promise<string> => {
+    await server.client.createBucket({ Bucket: name, ...options })
+    return name
+  }
+  const warningsOf = async (bucket: string, client?: typeof server.client): Promise<string> => {
+    const driver: LockDriver = unopenedS3(server, { bucket, ...(client !== undefined && { client }) })
+    await driver.open()
+    return (driver.warnings ?? []).join('\n')
+  }
+  const tidied = (days: number) => ({
+    LifecycleConfiguration: {
+      Rules: [{ ID: 'tidy', Status: 'Enabled' as const, Filter: { Prefix: '' }, Expiration: { Days: days } }],
+    },
+  })
+
+  test('versions, an object lock, no lifecycle or one of a day', async () => {
+    const plain = await bucketWith('plain')
+    expect(await warningsOf(plain)).toMatch(/No lifecycle rule/)
+    await server.client.putBucketLifecycleConfiguration({ Bucket: plain, ...tidied(1) })
+    expect(await warningsOf(plain)).toMatch(/after one day/)
+    await server.client.putBucketLifecycleConfiguration({ Bucket: plain, ...tidied(7) })
+    expect(await warningsOf(plain)).toBe('')
+    expect(await warningsOf(plain, server.client)).toBe('')
+    await server.client.putBucketVersioning({ Bucket: plain, VersioningConfiguration: { Status: 'Enabled' } })
+    expect(await warningsOf(plain)).toMatch(/keeps old versions/)
+    expect(await warningsOf(plain, server.client)).toMatch(/keeps old versions/)
+    const locked = await bucketWith('locked', { ObjectLockEnabledForBucket: true })
+    expect(await warningsOf(locked)).toMatch(/object lock/)
+  })
+
+  test('by doctor, too', async () => {
+    inEnvironment(credentialsForTests)
+    const { leasehold, shown } = cliBench()
+    expect(await leasehold('doctor', '--store', server.url(freshS3Prefix()))).toBe(0)
+    const told = shown.output.split('\n').filter((line) => line.startsWith('WARN'))
+    expect(told).toMatchObject([expect.stringContaining('No lifecycle rule')])
+  })
+
+  test('and that one may not ask for them is no obstacle', async () => {
+    const proxy = await S3Proxy.start(server)
+    proxy.decide = ({ path }) =>
+      /versioning|lifecycle|object-lock/.test(path) ? { answer: 403, body: s3Fault('AccessDenied') } : undefined
+    const driver = unopenedS3(server, {}, proxy)
+    await driver.open()
+    expect(driver.warnings).toEqual([])
+  })
+})
+
+test('an object that a lifecycle rule removed comes back with a higher fence', async () => {
+  const prefix = freshS3Prefix()
+  const driver = await openS3(server, prefix)
+  const wanted = claimOf('a')
+  const fence = fenceOf(await claim(driver, wanted))
+  await release(driver, wanted)
+  await server.removeAll(prefix)
+  expect(fenceOf(await claim(driver, claimOf('a')))).toBeGreaterThan(fence)
+})
+
+test('an S3Client, which has no methods, is refused with what to use', () => {
+  const client = { send: () => {} } as never
+  expect(() => s3({ bucket: 'locks', client })).toThrow('new S3(')
+})
