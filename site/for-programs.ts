@@ -5,7 +5,7 @@ import { pagesIn, sidebarOf } from './sidebar.ts'
 
 const introduction = [
   '# Leasehold',
-  '> Distributed locks on leases for TypeScript, with fencing tokens and fair queues, over Redis, PostgreSQL, MySQL, MongoDB, etcd, NATS, S3, SQLite, GitHub Issues or a server.',
+  '> Distributed locks on leases for TypeScript, with fencing tokens and fair queues, over Redis, PostgreSQL, MySQL, MongoDB, etcd, NATS, S3, DynamoDB, SQLite, GitHub Issues or a server.',
   'Hold a lock with `locks.run(name, body)`. Pass `lease.fence` with every write, and stop when `lease.signal` aborts.',
 ]
 

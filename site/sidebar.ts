@@ -61,6 +61,7 @@ const groups: readonly Group[] = [
       'etcd',
       'nats',
       's3',
+      'dynamodb',
       'github',
       'http',
       'quorum',

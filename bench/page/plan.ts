@@ -30,6 +30,7 @@ export const plan: readonly PlannedBench[] = [
   planned('mysql'),
   planned('mongodb', [], 8),
   planned('s3'),
+  planned('dynamodb'),
   planned('server'),
 ]
 

@@ -26,7 +26,7 @@ const features = [
   {
     title: 'In the store that you have',
     details:
-      'Redis, PostgreSQL, MySQL, MongoDB, etcd, NATS, S3, a SQLite file, GitHub Issues, a small server, or a majority of several.',
+      'Redis, PostgreSQL, MySQL, MongoDB, etcd, NATS, S3, DynamoDB, a SQLite file, GitHub Issues, a small server, or a majority of several.',
     link: '/stores/',
   },
   {

@@ -91,6 +91,7 @@ describe('an example of the published declarations', () => {
       'drivers/etcd/driver': ['etcd'],
       'drivers/nats/driver': ['nats'],
       'drivers/s3/driver': ['s3'],
+      'drivers/dynamodb/driver': ['dynamodb'],
       'drivers/github/driver': ['github'],
       'drivers/quorum/driver': ['quorum'],
       'drivers/http/driver': ['http'],

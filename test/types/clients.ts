@@ -1,8 +1,10 @@
 // Compiled by test/unit/types.test.ts and scripts/consumers/types.mjs, with the clients' own types. Never run.
 import type { NatsConnection } from '@nats-io/transport-node'
+import { DynamoDB, DynamoDBClient } from '@aws-sdk/client-dynamodb'
 import { Cluster, Redis } from 'ioredis'
 import type { LockDriver } from 'leasehold'
 import { mongoGuard, redisGuard, sqlGuard } from 'leasehold/guards'
+import { dynamodb } from 'leasehold/dynamodb'
 import { mongodb } from 'leasehold/mongodb'
 import { nats } from 'leasehold/nats'
 import { mysql } from 'leasehold/mysql'
@@ -32,6 +34,8 @@ export const drivers: readonly LockDriver[] = [
   postgresAdvisory(pool),
   mongodb(mongo),
   mongodb(mongo.db('shop')),
+  dynamodb(new DynamoDBClient()),
+  dynamodb(new DynamoDB(), { table: 'locks' }),
   mysql(createPool('mysql://127.0.0.1/shop')),
   mysql(createPromisePool('mysql://127.0.0.1/shop'), { table: 'locks' }),
   mysql(createMariadbPool('mariadb://127.0.0.1/shop')),

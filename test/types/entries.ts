@@ -2,6 +2,7 @@
 import { connect, createLocks, LeaseholdError, type LockDriver, type Locks } from 'leasehold'
 import { dashboard } from 'leasehold/dashboard'
 import { documentDriver, type DocumentStore } from 'leasehold/document'
+import { dynamodb } from 'leasehold/dynamodb'
 import { etcd } from 'leasehold/etcd'
 import { github } from 'leasehold/github'
 import { fenceHeader, httpGuard, memoryGuard, rangeGuard } from 'leasehold/guards'
@@ -36,6 +37,7 @@ export const drivers: readonly LockDriver[] = [
   etcd('etcd://127.0.0.1'),
   nats('nats://127.0.0.1'),
   s3('s3://shop-locks?region=eu-central-1'),
+  dynamodb('dynamodb://locks?region=eu-central-1'),
   github('octo-org/shop'),
   http({ url: 'http://127.0.0.1:7411', ca: new Uint8Array() }),
   documentDriver(store),

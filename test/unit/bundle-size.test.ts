@@ -21,6 +21,7 @@ const bars: readonly { readonly what: string; readonly of: string; readonly kilo
     'etcd',
     'nats',
     's3',
+    'dynamodb',
     'postgres-advisory',
     'github',
     'memory',

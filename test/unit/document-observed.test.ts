@@ -119,6 +119,22 @@ describe('an observer of a store without a clock', () => {
     expect(observations.firstSeenAt('key', { id: 'a', beat: 'first' })).toBeUndefined()
   })
 
+  test.each(['before', 'after'])(
+    'counts what it wrote from the answer, though readings that knew nothing of it came %s that',
+    (when) => {
+      const observations = new Observations()
+      const old = [{ id: 'a', beat: 'old' }]
+      const [early, late] = [observations.begin(), observations.begin()]
+      if (when === 'before') observations.see('key', old, 10, early)
+      observations.see('key', [{ id: 'a', beat: 'new' }], 20, observations.begin())
+      observations.see('key', [], 30, late)
+      observations.see('key', [{ id: 'a', beat: 'new' }], 1000, observations.begin())
+      expect(observations.firstSeenAt('key', { id: 'a', beat: 'new' })).toBe(20)
+      observations.see('key', [], 1010, observations.begin())
+      expect(observations.firstSeenAt('key', { id: 'a', beat: 'new' })).toBeUndefined()
+    },
+  )
+
   test('forgets the key that it saw longest ago when there are too many, and counts it anew', () => {
     const observations = new Observations(2)
     for (const key of ['a', 'b', 'c']) observations.see(key, [{ id: key, beat: '1' }], 0, observations.begin())
@@ -456,6 +472,52 @@ describe('after a crash on a store without a clock', () => {
     expect(shelf.loads - before).toBeGreaterThan(80)
     expect(shelf.loads - before).toBeLessThanOrEqual(20 * 5 + 10)
     await Promise.all([holder.close(), waiter.close()])
+  })
+
+  test('each of many keys is read in its turn, however small the budget', async () => {
+    const { time, environment } = timeThatPasses()
+    const shelf = new ClocklessShelf()
+    const holder = documentDriver(shelf.store(), environment)
+    const store = shelf.store({ minMs: 10, maxMs: 20, keysPerSecondMax: 5 })
+    const read = new Map<string, number>()
+    const load = (keys: readonly string[]): ReturnType<typeof store.load> => {
+      for (const each of keys) read.set(each, (read.get(each) ?? 0) + 1)
+      return store.load(keys)
+    }
+    const waiter = documentDriver({ ...store, load }, environment)
+    const keys = Array.from({ length: 40 }, (_, index) => `key-${index}`)
+    for (const each of keys) {
+      await claim(holder, `holder-${each}`, { key: each, ttlMs: 600_000 })
+      await claim(waiter, `waiter-${each}`, { key: each, ttlMs: 600_000 })
+    }
+    read.clear()
+    await time.advance(20_000)
+    const reads = keys.map((each) => read.get(each) ?? 0)
+    expect(Math.min(...reads)).toBeGreaterThanOrEqual(Math.max(...reads) - 1)
+    await Promise.all([holder.close(), waiter.close()])
+  })
+
+  test('a damaged document hides no change of another key', async () => {
+    const { time, environment } = timeThatPasses()
+    const shelf = new ClocklessShelf()
+    // Both keys are read at once.
+    const pace = { minMs: 1000, maxMs: 1000, keysPerSecondMax: 100 }
+    const [holder, observer] = [
+      documentDriver(shelf.store(pace), environment),
+      documentDriver(shelf.store(pace), environment),
+    ]
+    for (const each of ['damaged', 'sound']) {
+      await claim(holder, `holder-${each}`, { key: each, ttlMs: 600_000 })
+      await claim(observer, `waiter-${each}`, { key: each, ttlMs: 600_000 })
+    }
+    const notified: string[] = []
+    observer.listen?.((each) => void notified.push(each))
+    const text = JSON.stringify({ version: 1, lastFence: 1, claims: 5, nonce: 'x' })
+    shelf.documents.set('damaged', { text, revision: 99 })
+    await holder.send([{ op: 'release', key: 'sound', id: 'holder-sound' }])
+    await time.advance(5000)
+    expect(notified).toContain('sound')
+    await Promise.all([holder.close(), observer.close()])
   })
 
   /** A holder whose process can be ended. */

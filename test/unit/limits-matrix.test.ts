@@ -11,6 +11,7 @@ import { metadataFault, yearMs } from '../../src/core/contract/bounds.ts'
 import { checkedAnswer, checkedNotification } from '../../src/core/contract/status-check.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
 import { pageIn, statusesIn, storeIn } from '../../src/core/wire/replies.ts'
+import { dynamodb } from '../../src/drivers/dynamodb/driver.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { s3 } from '../../src/drivers/s3/driver.ts'
 import { github } from '../../src/drivers/github/driver.ts'
@@ -433,6 +434,8 @@ describe('an option that a timer counts', () => {
     'nats timeout': (value) => nats('nats://127.0.0.1:1', { timeout: value }),
     's3 timeout': (value) => s3('s3://locks?region=a', { timeout: value }),
     's3 waitMin': (value) => s3('s3://locks?region=a', { waitMin: value, waitMax: value }),
+    'dynamodb timeout': (value) => dynamodb('dynamodb://locks', { timeout: value }),
+    'dynamodb waitMin': (value) => dynamodb('dynamodb://locks', { waitMin: value, waitMax: value }),
     'http answerWithinMs': (value) => http({ url: 'http://127.0.0.1:1', answerWithinMs: value }),
     'github poll': (value) => github('owner/repo', { poll: { min: value, max: value } }),
   }

@@ -6,6 +6,7 @@ import type { Locks } from '../../src/api/locks.ts'
 import { github } from '../../src/drivers/github/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
+import { dynamodb } from '../../src/drivers/dynamodb/driver.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { s3 } from '../../src/drivers/s3/driver.ts'
 import { mongodb } from '../../src/drivers/mongodb/driver.ts'
@@ -66,6 +67,8 @@ const calls: Record<string, (locks: Locks, option: never) => unknown> = {
   'nats: buket → bucket': (_locks, option) => nats('nats://127.0.0.1:1', option),
   'nats: prefix → bucket': (_locks, option) => nats('nats://127.0.0.1:1', option),
   's3: buckt → bucket': (_locks, option) => s3('s3://locks?region=a', option),
+  'dynamodb: tabel → table': (_locks, option) => dynamodb('dynamodb://locks', option),
+  'dynamodb: prefix → table': (_locks, option) => dynamodb('dynamodb://locks', option),
   'github: tokn → token': (_locks, option) => github('owner/repo', option),
   'poll: mn → min': (_locks, option: object) => github('owner/repo', { poll: { max: '1s', ...option } as never }),
   'http: tokn → token': (_locks, option: object) => http({ url: 'http://127.0.0.1:1', ...option }),
@@ -118,6 +121,7 @@ describe('an option that is misspelt', () => {
     ['etcd', 'etcd://127.0.0.1:1?prefx=a', 'There is no option "prefx" of an etcd URL'],
     ['nats', 'nats://127.0.0.1:1?buket=a', 'There is no option "buket" of a NATS URL'],
     ['s3', 's3://locks?regon=a', 'There is no option "regon" of an S3 URL'],
+    ['dynamodb', 'dynamodb://locks?regoin=a', 'There is no option "regoin" of a DynamoDB URL'],
     // What is a prefix in one store has the name of the field in another.
     ['postgres', `${url}?prefix=a`, "takes no ?prefix=. It is 'schema' here."],
     ['postgres-advisory', `postgres-advisory://127.0.0.1:1/db?prefix=a`, "takes no ?prefix=. It is 'schema' here."],

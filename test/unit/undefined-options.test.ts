@@ -1,6 +1,7 @@
 /** An option that is undefined is one that is absent: the URL's or the default holds. */
 import { describe, expect, test } from 'vitest'
 import { withDefaults } from '../../src/core/contract/option-names.ts'
+import { dynamodb } from '../../src/drivers/dynamodb/driver.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { s3 } from '../../src/drivers/s3/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
@@ -37,6 +38,7 @@ describe('every option of a driver may be undefined', () => {
     mysql: () => mysql('mysql://127.0.0.1:1/a', { table: undefined, ttl: undefined, poolSize: undefined }),
     etcd: () => etcd('etcd://127.0.0.1:1', { prefix: undefined, ttl: undefined, heartbeat: undefined }),
     s3: () => s3({ bucket: 'locks', region: 'a', prefix: undefined, endpoint: undefined, credentials: undefined }),
+    dynamodb: () => dynamodb('dynamodb://locks', { table: undefined, ttl: undefined, readsPerSecond: undefined }),
     http: () => http({ url: 'http://127.0.0.1:1', token: undefined, ca: undefined, answerWithinMs: undefined }),
   }
   test.each(Object.entries(drivers))('%s', async (_, make) => {

@@ -1,6 +1,7 @@
 /** What is in a URL beside the place of a store is secret: it must be in no error, however the URL is written, nor in its causes. */
 import { inspect } from 'node:util'
 import { describe, expect, test } from 'vitest'
+import { dynamodb } from '../../src/drivers/dynamodb/driver.ts'
 import { etcd } from '../../src/drivers/etcd/driver.ts'
 import { http } from '../../src/drivers/http/driver.ts'
 import { s3 } from '../../src/drivers/s3/driver.ts'
@@ -25,6 +26,7 @@ const schemes = [
   'etcd',
   'nats',
   's3',
+  'dynamodb',
   'http',
 ]
 const cased = schemes.flatMap((scheme) => [scheme, scheme.toUpperCase(), scheme[0]?.toUpperCase() + scheme.slice(1)])
@@ -80,6 +82,7 @@ describe('the secrets of a URL are in no error', { timeout: 60_000 }, () => {
     ['etcd', etcd],
     ['nats', nats],
     ['s3', s3],
+    ['dynamodb', dynamodb],
     ['http', http],
   ]
   test.each(

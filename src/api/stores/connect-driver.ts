@@ -59,6 +59,10 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
       const { nats } = await import('../../drivers/nats/driver.ts')
       return nats(url)
     }
+    case 'dynamodb': {
+      const { dynamodb } = await import('../../drivers/dynamodb/driver.ts')
+      return dynamodb(url)
+    }
     case 's3': {
       const { s3 } = await import('../../drivers/s3/driver.ts')
       return s3(url)
@@ -82,7 +86,7 @@ export async function driverFor(url: string, terms: DriverTerms = {}): Promise<L
         'INVALID',
         `There is no store for '${scheme}:'. ` +
           'Use memory:, sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST, postgres://HOST, ' +
-          'postgres-advisory://HOST, mysql://HOST/DB, mongodb://HOST, etcd://HOST,HOST, nats://HOST,HOST, s3://BUCKET, github:OWNER/REPO, http(s)://HOST or quorum:URL,URL,URL.',
+          'postgres-advisory://HOST, mysql://HOST/DB, mongodb://HOST, etcd://HOST,HOST, nats://HOST,HOST, s3://BUCKET, dynamodb://TABLE, github:OWNER/REPO, http(s)://HOST or quorum:URL,URL,URL.',
       )
   }
 }

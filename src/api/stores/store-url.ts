@@ -150,6 +150,8 @@ function identifyAddress(scheme: string, rest: string): StoreIdentity {
 
 /** The normal form of an address: hosts and GitHub's names in lower case, without default ports and databases. */
 function normalAddress(scheme: string, place: string): string {
+  // Tables are told apart by case.
+  if (scheme === 'dynamodb') return place.replace(/\/$/, '')
   if (scheme === 'github') return place.toLowerCase()
   const [, hosts = '', rest = ''] = /^([^/]*)(.*?)\/?$/s.exec(place) ?? []
   const port = portDefaults[scheme]

@@ -17,7 +17,8 @@ export interface StoreChoice {
 /** The help of `--store`. */
 export const storeUrlHelp = `  --store URL         where the locks are kept: sqlite:FILE, redis://HOST, redis-cluster://HOST,HOST,
                       postgres://HOST, mysql://HOST/DB, mongodb://HOST, etcd://HOST, nats://HOST,
-                      s3://BUCKET, github:OWNER/REPO, http://HOST:PORT …;
+                      s3://BUCKET,
+                      dynamodb://TABLE, github:OWNER/REPO, http://HOST:PORT …;
                       default $LEASEHOLD_STORE, else a file in your state directory`
 
 /** The help of `--color`. */

@@ -264,7 +264,9 @@ export class ObservedDriver<Revision> implements LockDriver {
     if (own.size === 0) return places
     let isDue = false
     let shortestMs = Infinity
-    for (const [place, record] of this.#shown(key, stored, now, reading).claims.entries()) {
+    const { claims } = this.#shown(key, stored, now, reading)
+    if (!Array.isArray(claims)) return places
+    for (const [place, record] of claims.entries()) {
       // Damaged: the next request about the key says so.
       if (record?.claim === undefined) return places
       const { id, graceMs } = record.claim
