@@ -48,6 +48,13 @@ export interface Harness {
    * @default []
    */
   readonly except?: readonly string[] | undefined
+  /**
+   * True: a conversion that is granted begins its lease anew, and does not end with the lease that it replaces.
+   *
+   * @default false
+   * @internal
+   */
+  readonly conversionsBeginAnew?: boolean | undefined
 }
 
 /** The harness with its defaults filled in. @internal */
@@ -55,6 +62,7 @@ export interface Terms {
   readonly tickMs: number
   readonly toleranceMs: number
   readonly notifiedWithinMs: number
+  readonly conversionsBeginAnew: boolean
 }
 
 /** Fills in the defaults of a harness. @internal */
@@ -63,5 +71,6 @@ export function termsOf(harness: Harness): Terms {
     tickMs: harness.tickMs ?? 1000,
     toleranceMs: harness.toleranceMs ?? 0,
     notifiedWithinMs: harness.notifiedWithinMs ?? 10_000,
+    conversionsBeginAnew: harness.conversionsBeginAnew ?? false,
   }
 }

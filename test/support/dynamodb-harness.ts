@@ -19,6 +19,7 @@ export function dynamodbHarness(
   // One for all: making a table costs the local server more than a test does.
   const table = freshTable()
   return {
+    conversionsBeginAnew: true,
     async open() {
       const time = fakeTime()
       const real = systemEnvironment()

@@ -21,6 +21,7 @@ export function natsHarness(
 ): Harness {
   return {
     ...(tickMs !== undefined && { tickMs }),
+    conversionsBeginAnew: true,
     async open() {
       const time = fakeTime()
       const real = systemEnvironment()

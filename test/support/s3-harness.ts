@@ -9,6 +9,7 @@ import { freshS3Prefix, type S3Server } from './s3-server.ts'
 /** A prefix of its own for each bench. One clock for all drivers, which only the bench moves, and each has seen every write at once. */
 export function s3Harness(server: S3Server, options: S3Options = {}): Harness {
   return {
+    conversionsBeginAnew: true,
     async open() {
       const time = fakeTime()
       const real = systemEnvironment()

@@ -7,12 +7,17 @@ import { Observations } from '../../src/drivers/document/observed/observations.t
 import { ObservedDriver } from '../../src/drivers/document/observed/observed-driver.ts'
 import { conformance, fakeTime, modelTest, type FakeTime, type Harness } from '../../src/testing/index.ts'
 import { deferred } from '../support/deferred.ts'
+import { isLong, rounds } from '../support/extent.ts'
 import { ClocklessShelf } from './support/clockless-shelf.ts'
 
 const quick = { minMs: 2, maxMs: 5, keysPerSecondMax: 10_000 }
 
-/** One clock for all drivers, each of which has seen every write at once: the rule and the codec are what is left to judge. */
+/**
+ * One clock for all drivers, each of which has seen every write at once: the rule and the codec are what is left to judge, and that a
+ * granted conversion begins its lease anew.
+ */
 const harness: Harness = {
+  conversionsBeginAnew: true,
   async open() {
     const time = fakeTime()
     const real = systemEnvironment()
@@ -41,7 +46,11 @@ const harness: Harness = {
 }
 
 conformance('a document store without a clock', harness)
-modelTest('a document store without a clock', harness, { runs: 150 })
+
+for (const seed of isLong ? [1, 2, 3, 4, 5] : [2]) {
+  const name = `a document store without a clock, begun with chance ${seed},`
+  modelTest(name, harness, { runs: rounds(150, 2000), timeLimitMs: rounds(20_000, 60_000), seed })
+}
 
 describe('an observer of a store without a clock', () => {
   test('ends a lease a whole ttl and the margin after it first saw it, and not a millisecond before', async () => {

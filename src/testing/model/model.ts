@@ -14,14 +14,29 @@ export class Model {
   now = 0
   readonly notifications: ModelNotification[] = []
   readonly #keys = new Map<string, KeyState>()
+  /** Conversions that were granted since the last {@link beginConversionsAnew}. */
+  readonly #converted: { readonly state: KeyState; readonly id: string }[] = []
 
   send(request: Request): ClaimStatus {
     const key = keyOf(request)
     const state = this.#state(key)
     const verdict = admit(state, request, this.now)
     state.apply(verdict)
+    for (const { before, after } of verdict.changes) {
+      const isGranted = after?.state === 'held' && before?.state !== 'held'
+      if (isGranted && after.claim.replaces !== undefined) this.#converted.push({ state, id: after.claim.id })
+    }
     for (const notifications of verdict.notifications) this.notifications.push({ ...notifications, key })
     return verdict.status
+  }
+
+  /** After a batch, for stores where a conversion does not end with the lease that it replaced. */
+  beginConversionsAnew(): void {
+    for (const { state, id } of this.#converted.splice(0)) {
+      const record = state.find(id)
+      if (record?.state === 'held')
+        state.put({ ...record, lastHeartbeat: this.now, expiresAt: this.now + record.ttlMs })
+    }
   }
 
   /** The claims of a key that are not over, as `list` shows them. */

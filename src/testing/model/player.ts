@@ -106,6 +106,7 @@ export class Player {
       const both = `  rule: ${JSON.stringify(expected)}\n  driver: ${JSON.stringify(answers[index])}`
       return `request ${index + 1} (${forModel.op}): ${difference}\n${both}`
     }
+    if (this.#terms.conversionsBeginAnew) this.#model.beginConversionsAnew()
     return undefined
   }
 

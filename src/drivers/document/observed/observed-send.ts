@@ -127,12 +127,12 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
   async swap(
     swaps: readonly Swap<ObservedRevision<Revision>>[],
   ): Promise<readonly ('swapped' | 'conflict' | { readonly unknown: unknown })[]> {
-    const { store, environment, observations, isExact, recent } = this.#setup
+    const { store, environment, observations, recent } = this.#setup
     const withinMs = this.#leftMs()
     const now = this.#setup.observedNow()
     const wall = environment.wall()
     const written = swaps.map(({ document, revision }) =>
-      withoutEnds(document, revision, { nonce: environment.id(), now, wall, isExact, channelOf: this.#channelOf }),
+      withoutEnds(document, revision, { nonce: environment.id(), now, wall, channelOf: this.#channelOf }),
     )
     for (const [index, { key }] of swaps.entries()) this.#expect(key, written[index] as Written)
     const results = await store.swap(

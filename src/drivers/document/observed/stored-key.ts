@@ -64,7 +64,7 @@ export interface Written {
 }
 
 /** The time of a write, and its name. */
-export interface WriteStamp extends Pick<Observer, 'now' | 'isExact'> {
+export interface WriteStamp extends Pick<Observer, 'now'> {
   readonly nonce: string
   readonly wall: number
   /** The channel of a claim that this write is about; undefined: it keeps its own. */
@@ -78,7 +78,7 @@ export interface WriteStamp extends Pick<Observer, 'now' | 'isExact'> {
 export function withoutEnds(
   decided: KeyDocument,
   read: { readonly stored: ObservedDocument | undefined; readonly shown: KeyDocument | undefined },
-  { nonce, now, wall, isExact, channelOf }: WriteStamp,
+  { nonce, now, wall, channelOf }: WriteStamp,
 ): Written {
   const stored = new Map((read.stored?.claims ?? []).map((lease) => [lease.claim.id, lease]))
   const shown = new Map((read.shown?.claims ?? []).map((record) => [record.claim.id, record]))
@@ -91,7 +91,7 @@ export function withoutEnds(
     const channel = channelOf?.(id) ?? before?.channel
     const kept = channel === undefined ? rest : { ...rest, channel }
     const acquiredAt = record.state === 'waiting' ? 0 : before?.state === 'held' ? before.acquiredAt : wall
-    if (before !== undefined && !beginsAnew(shown.get(id), record, isExact)) {
+    if (before !== undefined && !beginsAnew(shown.get(id), record)) {
       return {
         ...kept,
         acquiredAt,
@@ -119,13 +119,13 @@ export function withoutEnds(
  * Whether the lease of a record begins anew. That of a conversion which another client's request granted does too: its owner still
  * trusts the lease that it replaces, and other observers may have seen that one later than the conversion.
  */
-function beginsAnew(before: ClaimRecord | undefined, after: ClaimRecord, isExact: boolean): boolean {
+function beginsAnew(before: ClaimRecord | undefined, after: ClaimRecord): boolean {
   return (
     before === undefined ||
     before.expiresAt !== after.expiresAt ||
     before.ttlMs !== after.ttlMs ||
     before.renewalCount !== after.renewalCount ||
-    (!isExact && before.state !== after.state && after.claim.replaces !== undefined)
+    (before.state !== after.state && after.claim.replaces !== undefined)
   )
 }
 
