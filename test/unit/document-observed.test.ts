@@ -336,29 +336,6 @@ describe('a driver of a store without a clock', () => {
     await time.advance(1)
     expect(told.filter((text) => text === 'c: "poll"')).toHaveLength(2)
   })
-
-  function guesser() {
-    const time = fakeTime()
-    const shelf = new ClocklessShelf()
-    const store = shelf.store()
-    const real = systemEnvironment()
-    // Pauses after lost races pass by themselves.
-    const environment = { ...time.environment, timer: real.timer.bind(real) }
-    const guessing = documentDriver<number>(
-      {
-        ...store,
-        absentRevision: 0,
-        swap: async (swaps) => {
-          const outcomes = await store.swap(swaps)
-          return outcomes.map((outcome, index) =>
-            outcome === 'swapped' ? { written: (swaps[index]?.revision ?? 0) + 1 } : outcome,
-          )
-        },
-      },
-      environment,
-    )
-    return { time, shelf, guessing }
-  }
 })
 
 describe('an owner on a store without a clock', () => {
@@ -400,6 +377,68 @@ describe('an owner on a store without a clock', () => {
     const again = await claim(holder, 'a', { ttlMs: 5000 })
     expect(again).toMatchObject({ state: 'held' })
     expect((again as { ttlMs: number }).ttlMs).toBeLessThanOrEqual(100)
+  })
+
+  // Two drivers send for one claim where its client fails over from one server to another.
+  test('must renew a claim of another driver, though its own renewal of it was lost', async () => {
+    const { time, shelf, holder } = setting()
+    const store = shelf.store()
+    let isCut = false
+    const lost = new Error('no reply')
+    const swap: typeof store.swap = async (swaps) => (isCut ? swaps.map(() => ({ unknown: lost })) : store.swap(swaps))
+    const second = documentDriver({ ...store, swap }, time.environment)
+    await claim(holder, 'a')
+    await time.advance(900)
+    isCut = true
+    expect(await renew(second, 'a')).toMatchObject({ state: 'unknown' })
+    isCut = false
+    expect(await claim(second, 'a')).toMatchObject({ state: 'held', ttlMs: 1 })
+    expect(await renew(second, 'a')).toMatchObject({ state: 'held', ttlMs: 1000 })
+  })
+
+  test('must renew a claim of another driver, though its own guess was that nobody had the key', async () => {
+    const { time, shelf, guessing } = guesser()
+    await claim(documentDriver(shelf.store(), time.environment), 'a')
+    await time.advance(900)
+    expect(await claim(guessing, 'a')).toMatchObject({ state: 'held', ttlMs: 1 })
+    expect(await renew(guessing, 'a')).toMatchObject({ state: 'held', ttlMs: 1000 })
+  })
+
+  test('must renew a claim that another driver has renewed for less since', async () => {
+    const { time, holder, observer } = setting()
+    await claim(holder, 'a', { ttlMs: 10_000 })
+    await time.advance(1000)
+    await renew(observer, 'a', 2000)
+    await time.advance(1500)
+    expect(await claim(holder, 'a')).toMatchObject({ state: 'held', ttlMs: 1 })
+  })
+
+  test('that waits writes its place anew where another driver wrote it last, and is not told to hurry again', async () => {
+    const { time, shelf, holder, observer } = setting()
+    await claim(documentDriver(shelf.store(), time.environment), 'holder', { ttlMs: 60_000 })
+    await claim(observer, 'a', { ttlMs: 10_000 })
+    await renew(holder, 'a', 10_000)
+    await time.advance(1000)
+    expect(await renew(observer, 'a', 10_000)).toMatchObject({ state: 'waiting', ttlMs: 10_000 })
+  })
+
+  test('trusts a lease whose answer was lost, from before it was sent', async () => {
+    const shelf = new ClocklessShelf()
+    const time = fakeTime()
+    const store = shelf.store()
+    let isCut = true
+    const swap: typeof store.swap = async (swaps) => {
+      const outcomes = await store.swap(swaps)
+      return isCut ? swaps.map(() => ({ unknown: new Error('no reply') })) : outcomes
+    }
+    const holder = documentDriver({ ...store, swap }, time.environment)
+    expect(await claim(holder, 'a')).toMatchObject({ state: 'unknown' })
+    await time.advance(400)
+    expect(await claim(holder, 'a')).toMatchObject({ state: 'held', ttlMs: Math.floor(1000 - 400 / 0.95) })
+    expect(await renew(holder, 'a', 5000)).toMatchObject({ state: 'unknown' })
+    isCut = false
+    // Longer than the lease that it replaces, and not known to be there.
+    expect((await claim(holder, 'a')) as { ttlMs: number }).toMatchObject({ ttlMs: Math.floor(1000 - 400 / 0.95) })
   })
 
   test('keeps its lease when another client grants its conversion: observers count that from the grant', async () => {
@@ -553,6 +592,29 @@ describe('after a crash on a store without a clock', () => {
     return { time, shelf, crash }
   }
 })
+
+function guesser() {
+  const time = fakeTime()
+  const shelf = new ClocklessShelf()
+  const store = shelf.store()
+  const real = systemEnvironment()
+  // Pauses after lost races pass by themselves.
+  const environment = { ...time.environment, timer: real.timer.bind(real) }
+  const guessing = documentDriver<number>(
+    {
+      ...store,
+      absentRevision: 0,
+      swap: async (swaps) => {
+        const outcomes = await store.swap(swaps)
+        return outcomes.map((outcome, index) =>
+          outcome === 'swapped' ? { written: (swaps[index]?.revision ?? 0) + 1 } : outcome,
+        )
+      },
+    },
+    environment,
+  )
+  return { time, shelf, guessing }
+}
 
 function timeThatPasses() {
   const time = fakeTime()

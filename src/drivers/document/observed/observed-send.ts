@@ -15,7 +15,7 @@ import type { LoadedObserved, NotifiedOwner, ObservedSwapper } from './clockless
 import type { ObservedDocument } from './observed-document.ts'
 import type { RecentDocuments } from './recent-documents.ts'
 import { beatsOf, withEnds, withoutEnds, type Written } from './stored-key.ts'
-import type { TrustedLeases } from './trusted-leases.ts'
+import type { SentLease, TrustedLeases } from './trusted-leases.ts'
 
 /** What all sends of a driver share. */
 export interface ObservedSetup<Revision> {
@@ -53,8 +53,9 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
   readonly #setup: ObservedSetup<Revision>
   readonly #requests: readonly Request[]
   readonly #sentAt: number
-  /** Claims whose leases this send has begun anew, by key and id. */
-  readonly #renewed = new Map<string, Set<string>>()
+  /** The document of each key as last read or written, and the beats in it by claim, once asked for. */
+  readonly #stored = new Map<string, ObservedDocument | undefined>()
+  readonly #beats = new Map<string, ReadonlyMap<string, string>>()
   readonly #ids: ReadonlySet<string | undefined>
   #mayGuess = true
 
@@ -81,7 +82,10 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     const loaded = keys.map((key) => {
       const isGuess = guesses.has(key)
       const { document: stored, revision } = (guesses.get(key) ?? read.get(key)) as LoadedObserved<Revision>
-      if (!isGuess) observations.see(key, beatsOf(stored), now, reading)
+      if (!isGuess) {
+        observations.see(key, beatsOf(stored), now, reading)
+        this.#keep(key, stored)
+      }
       const shown = this.#shown(key, stored, now)
       return { document: shown, revision: { revision, stored, shown }, isGuess }
     })
@@ -120,7 +124,8 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     const { trusted, environment, isExact } = this.#setup
     if (isExact || before?.state !== 'waiting' || after?.state !== 'waiting') return false
     const isSame = before.ttlMs === after.ttlMs && before.detached === after.detached
-    const beganAt = trusted.beganAt({ key, id: after.claim.id }) ?? -Infinity
+    const claim = { key, id: after.claim.id }
+    const beganAt = trusted.beganAt(claim, this.#beatOf(claim)) ?? -Infinity
     return isSame && environment.now() - beganAt < freshPart * after.ttlMs
   }
 
@@ -149,9 +154,9 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
       const { key } = swap
       recent.forget(key)
       if (result === 'conflict' || (result !== 'swapped' && 'unknown' in result)) return result
-      const { document, renewed } = written[index] as Written
+      const { document } = written[index] as Written
       observations.see(key, beatsOf(document), at, writing)
-      this.#note(key, document, renewed)
+      this.#note(key, written[index] as Written)
       if (result !== 'swapped') recent.put(key, { document, revision: result.written }, now)
       this.#notify(swap)
       return 'swapped'
@@ -181,17 +186,20 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     return leftMs
   }
 
-  #expect(key: string, { document, renewed }: Written): void {
-    for (const { claim, ttlMs } of document.claims) {
-      if (renewed.has(claim.id)) this.#setup.trusted.sending({ key, id: claim.id }, this.#sentAt, ttlMs)
-    }
+  #expect(key: string, written: Written): void {
+    for (const { id, lease } of this.#begun(written)) this.#setup.trusted.sending({ key, id }, lease)
   }
 
-  #note(key: string, document: ObservedDocument, renewed: ReadonlySet<string>): void {
-    this.#renewed.set(key, new Set([...(this.#renewed.get(key) ?? []), ...renewed]))
-    for (const { claim, ttlMs } of document.claims) {
-      if (renewed.has(claim.id)) this.#setup.trusted.written({ key, id: claim.id }, this.#sentAt, ttlMs)
-    }
+  #note(key: string, written: Written): void {
+    this.#keep(key, written.document)
+    for (const { id, lease } of this.#begun(written)) this.#setup.trusted.written({ key, id }, lease)
+  }
+
+  /** The leases that a write begins anew. */
+  #begun({ document, renewed }: Written): readonly { readonly id: string; readonly lease: SentLease }[] {
+    return document.claims.flatMap(({ claim: { id }, ttlMs, beat }) =>
+      renewed.has(id) ? [{ id, lease: { sentAt: this.#sentAt, ttlMs, beat } }] : [],
+    )
   }
 
   settled(statuses: readonly ClaimStatus[] | undefined): void {
@@ -202,9 +210,22 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
   bounded(request: Request, status: ClaimStatus): ClaimStatus {
     if (this.#setup.isExact || (status.state !== 'held' && status.state !== 'waiting')) return status
     const claim = { key: keyOf(request), id: claimIdOf(request) ?? '' }
-    if (this.#renewed.get(claim.key)?.has(claim.id) === true) return status
-    // Unknown to this driver: its owner must renew before it may trust it.
-    const leftMs = Math.max(1, Math.floor(this.#setup.trusted.leftMs(claim, this.#sentAt)))
+    // Another driver's lease: the owner must renew before it may trust it.
+    const leftMs = Math.max(1, Math.floor(this.#setup.trusted.leftMs(claim, this.#beatOf(claim), this.#sentAt)))
     return { ...status, ttlMs: Math.min(status.ttlMs, leftMs) }
+  }
+
+  #keep(key: string, stored: ObservedDocument | undefined): void {
+    this.#stored.set(key, stored)
+    this.#beats.delete(key)
+  }
+
+  #beatOf({ key, id }: { readonly key: string; readonly id: string }): string | undefined {
+    let beats = this.#beats.get(key)
+    if (beats === undefined) {
+      beats = new Map(beatsOf(this.#stored.get(key)).map(({ id: claim, beat }) => [claim, beat]))
+      this.#beats.set(key, beats)
+    }
+    return beats.get(id)
   }
 }

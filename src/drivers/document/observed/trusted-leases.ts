@@ -2,11 +2,21 @@ import { claimName } from '../../../core/contract/requests.ts'
 
 type ClaimId = { readonly key: string; readonly id: string }
 
-interface TrustedLease {
-  /** When the write was sent that began the lease, or that may have. */
+/** A lease that a write of this driver begins anew. */
+export interface SentLease {
+  /** When that write was sent. */
   readonly sentAt: number
   readonly ttlMs: number
-  readonly isWritten: boolean
+  readonly beat: string
+}
+
+interface TrustedLease {
+  /** The last that was surely written. */
+  readonly written: SentLease | undefined
+  /** The last that was sent since, and may have been written. */
+  readonly sent: SentLease | undefined
+  /** Of all these, the one that is over first: any of them may be what is stored next. */
+  readonly shortest: SentLease
 }
 
 /** By how much the clock of this process may run slower than true time: the owner allows for it in what is left alone. */
@@ -16,35 +26,37 @@ const driftRate = 0.05
 const sweepFrom = 1000
 
 /**
- * Until when the owners of this driver's claims may trust them, whatever happens to be stored: counted from before the
- * sending of the last write that began the lease anew, or that may have. An answer that wrote no new beat gives no more.
+ * Until when the owners of this driver's claims may trust them: counted from before the sending of the write that began the stored
+ * lease. If another driver's did, nobody here knows since when others count it.
  */
 export class TrustedLeases {
   readonly #leases = new Map<string, TrustedLease>()
   #sweepAt = sweepFrom
 
   /** A write that begins this lease anew is about to be sent: until it is answered, the shorter lease counts. */
-  sending(claim: ClaimId, sentAt: number, ttlMs: number): void {
-    const lease = this.#leases.get(claimName(claim))
-    const isShorter = lease === undefined || sentAt + ttlMs < lease.sentAt + lease.ttlMs
-    if (isShorter) this.#add(claim, { sentAt, ttlMs, isWritten: false })
+  sending(claim: ClaimId, sent: SentLease): void {
+    const before = this.#leases.get(claimName(claim))
+    const isShorter = before === undefined || endOf(sent) < endOf(before.shortest)
+    this.#add(claim, { written: before?.written, sent, shortest: isShorter ? sent : before.shortest })
   }
 
   /** That write was carried out. */
-  written(claim: ClaimId, sentAt: number, ttlMs: number): void {
-    this.#add(claim, { sentAt, ttlMs, isWritten: true })
+  written(claim: ClaimId, written: SentLease): void {
+    this.#add(claim, { written, sent: undefined, shortest: written })
   }
 
-  /** How long the owner may trust the claim at `at`; 0 or less: not at all, or nothing is known. */
-  leftMs(claim: ClaimId, at: number): number {
+  /** How long the owner may trust the claim at `at`, if this beat is stored; 0 or less: not at all, or nothing is known. */
+  leftMs(claim: ClaimId, beat: string | undefined, at: number): number {
     const lease = this.#leases.get(claimName(claim))
-    return lease === undefined ? 0 : lease.ttlMs - (at - lease.sentAt) / (1 - driftRate)
+    if (lease === undefined) return 0
+    const stored = [lease.written, lease.sent].find((sent) => sent?.beat === beat)
+    return stored === undefined ? 0 : Math.min(leftOf(stored, at), leftOf(lease.shortest, at))
   }
 
-  /** When the write was sent that began the lease; undefined: another driver's, or none that is known of. */
-  beganAt(claim: ClaimId): number | undefined {
+  /** When the write was sent that began the stored lease; undefined: another driver's, or none that is known of. */
+  beganAt(claim: ClaimId, beat: string | undefined): number | undefined {
     const lease = this.#leases.get(claimName(claim))
-    return lease?.isWritten === true ? lease.sentAt : undefined
+    return lease?.sent === undefined && lease?.written?.beat === beat ? lease?.written?.sentAt : undefined
   }
 
   forget(claim: ClaimId): void {
@@ -58,9 +70,16 @@ export class TrustedLeases {
   #add(claim: ClaimId, lease: TrustedLease): void {
     this.#leases.set(claimName(claim), lease)
     if (this.#leases.size < this.#sweepAt) return
-    for (const [name, { sentAt, ttlMs }] of this.#leases) {
-      if (sentAt + ttlMs < lease.sentAt) this.#leases.delete(name)
-    }
+    const { sentAt } = lease.sent ?? lease.shortest
+    for (const [name, { shortest }] of this.#leases) if (endOf(shortest) < sentAt) this.#leases.delete(name)
     this.#sweepAt = Math.max(sweepFrom, 2 * this.#leases.size)
   }
+}
+
+function endOf({ sentAt, ttlMs }: SentLease): number {
+  return sentAt + ttlMs
+}
+
+function leftOf({ sentAt, ttlMs }: SentLease, at: number): number {
+  return ttlMs - (at - sentAt) / (1 - driftRate)
 }
