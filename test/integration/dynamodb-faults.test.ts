@@ -417,6 +417,21 @@ describe('a server that does not answer', () => {
     await claiming
   })
 
+  test('is asked nothing more after close, also not what waited for its turn', async () => {
+    const { proxy, driver } = await through({ timeout: 60_000 })
+    proxy.fault = ({ command }) => (command === 'PutItem' ? 'silence' : undefined)
+    const requests = Array.from(
+      { length: 50 },
+      () => ({ op: 'claim', claim: claimOf(`key-${Math.random()}`) }) as const,
+    )
+    const claiming = driver.send(requests)
+    await eventually(() => proxy.count('PutItem') > 0, 'the requests')
+    await driver.close()
+    expect((await claiming).every(({ state }) => state === 'unknown')).toBe(true)
+    expect(proxy.count('PutItem')).toBeLessThan(requests.length)
+    await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ code: 'CLOSED' })
+  })
+
   test('that is killed and comes back: locks held meanwhile are held on', async () => {
     const own = await DynamodbServer.start({ isDurable: true })
     onTestFinished(() => own.stop())

@@ -85,28 +85,36 @@ export class DynamodbStore implements ClocklessStore<Revision> {
     for (const call of this.#underWay) call.abort()
     if (!('send' in this.#setup.source)) this.#connection?.client.destroy()
     this.#connection = undefined
+    this.#calls.close()
   }
 
   readonly errorOf = dynamodbError
 
   /** Bounded in time, the wait for its turn included. */
   readonly #call: CallDynamodb = async (name, input, withinMs = Infinity) => {
-    const connection = this.#connection
-    if (connection === undefined) throw new LeaseholdError('CLOSED', 'This DynamoDB store has been closed.')
+    this.#refuseIfClosed()
     const limitMs = Math.min(withinMs, this.#setup.timeoutMs)
     const until = performance.now() + limitMs
-    if (!(await this.#calls.take(limitMs))) throw new CallTimedOut(noAnswerWithin(Math.round(limitMs)))
+    const isMyTurn = await this.#calls.take(limitMs)
     const abort = new AbortController()
-    this.#underWay.add(abort)
     try {
-      const sent = connection.client.send(connection.command(name, input), { abortSignal: abort.signal })
+      // The client may be the user's: what waited for its turn must not be sent after the end.
+      const { client, command } = this.#refuseIfClosed()
+      if (!isMyTurn) throw new CallTimedOut(noAnswerWithin(Math.round(limitMs)))
+      this.#underWay.add(abort)
+      const sent = client.send(command(name, input), { abortSignal: abort.signal })
       return await withTimeout(sent, until - performance.now(), () => noAnswerWithin(Math.round(limitMs)))
     } finally {
       // The SDK would go on trying.
       abort.abort()
       this.#underWay.delete(abort)
-      this.#calls.giveBack()
+      if (isMyTurn) this.#calls.giveBack()
     }
+  }
+
+  #refuseIfClosed(): DynamodbConnection {
+    if (this.#connection !== undefined) return this.#connection
+    throw new LeaseholdError('CLOSED', 'This DynamoDB store has been closed.')
   }
 
   // ---- reading
