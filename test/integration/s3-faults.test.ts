@@ -2,13 +2,17 @@
 import { inspect } from 'node:util'
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { LockDriver } from '../../src/core/contract/driver.ts'
-import { s3 } from '../../src/drivers/s3/driver.ts'
+import { systemEnvironment, type Environment } from '../../src/core/time/environment.ts'
+import { documentDriver } from '../../src/drivers/document/driver.ts'
+import { s3, s3Store } from '../../src/drivers/s3/driver.ts'
 import { connect } from '../../src/index.ts'
 import { cliBench } from '../unit/support/cli-bench.ts'
 import { claim, claimOf, fenceOf, release, renew } from '../support/claims.ts'
+import { deferred } from '../support/deferred.ts'
 import { eventually } from '../support/eventually.ts'
 import { S3Proxy, s3Fault, type Fate, type ProxiedCall } from '../support/s3-proxy.ts'
 import { credentialsForTests, freshS3Prefix, S3Server, sdkClient } from '../support/s3-server.ts'
+import { opened } from '../support/opened.ts'
 import { objectsIn, openS3, unopenedS3 } from '../support/s3-store.ts'
 
 const server = await S3Server.start()
@@ -23,6 +27,16 @@ async function behindProxy(options: Parameters<typeof openS3>[2] = {}) {
   const prefix = freshS3Prefix()
   const driver = await openS3(server, prefix, options, proxy)
   return { proxy, prefix, driver }
+}
+
+/** A driver over a client of the AWS SDK, behind a proxy of its own. */
+async function behindSdk(options: Parameters<typeof openS3>[2] = {}) {
+  const proxy = await S3Proxy.start(server)
+  const prefix = freshS3Prefix()
+  const client = sdkClient(`http://127.0.0.1:${proxy.port}`)
+  onTestFinished(() => client.destroy())
+  const driver = await opened(s3({ bucket: server.bucket, prefix, client, ...options }))
+  return { proxy, prefix, client, driver }
 }
 
 /** Credentials in the environment, until the test is over. */
@@ -88,6 +102,40 @@ describe('a write that was carried out, and sent again on its way, is known by i
     expect(again).toMatchObject({ state: 'held' })
     expect((again as { ttlMs: number }).ttlMs).toBeLessThanOrEqual(wanted.ttlMs)
     expect(await release(driver, wanted)).toEqual({ state: 'absent', reason: 'released' })
+  })
+})
+
+describe('a proxy on the way', () => {
+  test('that hides the ETag costs nobody the lock: nothing is written on an empty condition', async () => {
+    const { prefix, client, driver } = await behindSdk()
+    await claim(driver, claimOf('a'))
+    client.middlewareStack.add(
+      (next, { commandName }) =>
+        async (call) => {
+          const result = await next(call)
+          const { headers } = result.response as { headers: Record<string, string> }
+          if (commandName === 'GetObjectCommand') delete headers['etag']
+          return result
+        },
+      { step: 'deserialize', priority: 'low' },
+    )
+    const waiting = claimOf('a')
+    await expect(claim(driver, waiting)).rejects.toThrow('no ETag')
+    const other = await openS3(server, prefix)
+    expect(await claim(other, waiting)).toMatchObject({ state: 'waiting' })
+  })
+
+  test('that compresses, and calls ETags weak, is no obstacle', async () => {
+    const fetchWeak = async (...[url, init]: Parameters<typeof fetch>): Promise<Response> => {
+      const { body, status, headers } = await fetch(url, init)
+      const weak = new Headers(headers)
+      if (headers.has('etag')) weak.set('etag', `W/${headers.get('etag')}`)
+      return new Response(body, { status, headers: weak })
+    }
+    const driver = await openS3(server, freshS3Prefix(), { fetch: fetchWeak })
+    const held = claimOf('a')
+    await claim(driver, held)
+    expect(await release(driver, held)).toMatchObject({ state: 'absent', reason: 'released' })
   })
 })
 
@@ -217,6 +265,37 @@ describe('everything is bounded', () => {
     expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
   })
 
+  test('an answer to the AWS SDK that has no end, too', { timeout: 60_000 }, async () => {
+    const { proxy, driver } = await behindSdk({ timeout: '60s' })
+    proxy.next(isRead, 'endless')
+    await expect(claim(driver, claimOf('a'))).rejects.toThrow('longer than')
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+  })
+
+  test('a client of the user is asked nothing more after close, though a lost race was to be run again', async () => {
+    const { proxy, prefix, client } = await behindSdk()
+    const real = systemEnvironment()
+    const pausing = deferred()
+    // Pauses after a lost race go on until the driver is closed.
+    const timer: Environment['timer'] = (_ms, action) => {
+      pausing.resolve()
+      return real.timer(500, action)
+    }
+    const store = s3Store({ bucket: server.bucket, prefix, client })
+    const driver = await opened(documentDriver(store, { ...real, timer }))
+    let calls = 0
+    proxy.decide = (call) => {
+      calls += 1
+      return isWrite(call) ? { answer: 409, body: s3Fault('ConditionalRequestConflict') } : undefined
+    }
+    const claiming = claim(driver, claimOf('a')).catch((error: unknown) => error)
+    await pausing.promise
+    await driver.close()
+    const before = calls
+    expect(await claiming).toMatchObject({ code: 'UNAVAILABLE' })
+    expect(calls).toBe(before)
+  })
+
   test('so many calls are under way at once', async () => {
     const { proxy, driver } = await behindProxy({ callsMax: 3, timeout: '60s' })
     let most = 0
@@ -300,6 +379,20 @@ describe('an error says what to do', () => {
     }
   })
 })
+
+test.each(['accessKeyId', 'secretAccessKey', 'sessionToken'])(
+  'a line break in the %s is named, and what stands before it is not printed',
+  async (name) => {
+    const credentials = { ...credentialsForTests, [name]: 's3cret\nmore' }
+    const error: unknown = await unopenedS3(server, { credentials })
+      .open()
+      .catch((thrown: unknown) => thrown)
+    expect(error).toMatchObject({ code: 'UNAVAILABLE', reason: 'auth' })
+    const shown = inspect(error, { depth: 12, showHidden: true })
+    expect(shown).toContain(`The ${name} for S3 has`)
+    expect(shown).not.toContain('s3cret')
+  },
+)
 
 describe('credentials', () => {
   test('of a function are asked for once, and anew when S3 says that they have ended', async () => {

@@ -50,10 +50,24 @@ function fromEnvironment(): S3Credentials | undefined {
 
 function checked(credentials: S3Credentials | undefined): S3Credentials {
   const { accessKeyId, secretAccessKey } = credentials ?? {}
-  if (credentials !== undefined && isText(accessKeyId) && isText(secretAccessKey)) return credentials
+  if (credentials !== undefined && isText(accessKeyId) && isText(secretAccessKey)) {
+    for (const name of ['accessKeyId', 'secretAccessKey', 'sessionToken'] as const) {
+      // `fetch` would print the header that it refuses.
+      if (/[^\u0021-\u007e]/.test(credentials[name] ?? '')) throw unusable(name)
+    }
+    return credentials
+  }
   throw new LeaseholdError(
     'UNAVAILABLE',
     'There are no credentials for S3. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or pass `credentials`, a function for roles, or a `client`.',
+    { reason: 'auth' },
+  )
+}
+
+function unusable(name: string): LeaseholdError {
+  return new LeaseholdError(
+    'UNAVAILABLE',
+    `The ${name} for S3 has a space, a line break or another character that none has. Copy it anew, without the line's end.`,
     { reason: 'auth' },
   )
 }

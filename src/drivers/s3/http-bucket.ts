@@ -5,16 +5,10 @@ import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import { CallSemaphore } from '../kit/call-semaphore.ts'
 import { CallTimedOut } from '../kit/call-timeout.ts'
 import { readFault, readListing } from './answers.ts'
-import {
-  objectBytesMax,
-  type Bucket,
-  type BucketSetting,
-  type ObjectPage,
-  type ObjectQuery,
-  type StoredObject,
-} from './bucket.ts'
+import { boundedText } from './bounded-text.ts'
+import { type Bucket, type BucketSetting, type ObjectPage, type ObjectQuery, type StoredObject } from './bucket.ts'
 import type { S3Fetch } from './client.ts'
-import { S3Fault } from './s3-fault.ts'
+import { S3Fault, strongEtag } from './s3-fault.ts'
 import { encodedText, signedHeaders, type S3Credentials } from './signature.ts'
 
 /** Where a bucket is, and how to sign. */
@@ -154,12 +148,10 @@ export class HttpBucket implements Bucket {
     const signed = await signedHeaders({ method, url, headers, body }, await credentials(), terms)
     const init = { method, headers: signed, redirect: 'manual', signal } as const
     const response = await fetch(url.href, method === 'PUT' ? { ...init, body } : init).catch(asNetworkError)
-    const text = await textOf(response, signal)
+    const text = response.body === null ? '' : await boundedText(response.body as ReadableStream<Uint8Array>, signal)
     if (response.status !== 200) throw faultOf(response, text)
     const etag = response.headers.get('etag')
-    if (name !== undefined && etag === null)
-      throw new Error('The answer has no ETag. This is not S3, or a proxy hides it')
-    return { text, etag: etag ?? '' }
+    return { text, etag: name === undefined ? '' : strongEtag(etag) }
   }
 }
 
@@ -191,26 +183,6 @@ function faultOf({ status, headers }: Response, text: string): S3Fault {
     region: headers.get('x-amz-bucket-region') ?? region,
     ...(seconds >= 0 && { retryAfterMs: seconds * 1000 }),
   })
-}
-
-/** The body as text, which is let go of as soon as it is too long. */
-async function textOf({ body }: Response, signal: AbortSignal): Promise<string> {
-  if (body === null) return ''
-  const reader = (body as ReadableStream<Uint8Array>).getReader()
-  const decoder = new TextDecoder()
-  const letGo = (): void => void reader.cancel().catch(() => {})
-  signal.addEventListener('abort', letGo, { once: true })
-  let text = ''
-  for (let length = 0; ;) {
-    const { done, value } = await reader.read()
-    if (done) return text + decoder.decode()
-    length += value.byteLength
-    if (length > objectBytesMax) {
-      letGo()
-      throw new Error(`The answer is longer than ${objectBytesMax} bytes`)
-    }
-    text += decoder.decode(value, { stream: true })
-  }
 }
 
 /** Settles as `work` does, or rejects once the signal aborts, whether or not `work` heeds it. */

@@ -41,6 +41,16 @@ export class S3Fault extends Error {
   }
 }
 
+/**
+ * The ETag to compare with. A write on an empty one would be on no condition. A proxy that compresses calls it weak, though the content is
+ * the same; S3 knows the strong one alone.
+ */
+export function strongEtag(etag: string | null | undefined): string {
+  const strong = etag?.replace(/^W\//, '') ?? ''
+  if (strong === '') throw new Error('The answer has no ETag. This is not S3, or a proxy hides it')
+  return strong
+}
+
 /** The error a user sees: what happened, and what to do. */
 export function s3Error(error: unknown): LeaseholdError {
   return explained('S3', error, explain)

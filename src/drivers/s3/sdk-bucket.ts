@@ -2,6 +2,7 @@
 import { messageOf } from '../../core/errors.ts'
 import { CallTimedOut, withTimeout } from '../kit/call-timeout.ts'
 import { CallSemaphore } from '../kit/call-semaphore.ts'
+import { boundedText } from './bounded-text.ts'
 import {
   objectBytesMax,
   type Bucket,
@@ -11,7 +12,7 @@ import {
   type StoredObject,
 } from './bucket.ts'
 import type { S3Like, SdkCallOptions } from './client.ts'
-import { S3Fault } from './s3-fault.ts'
+import { S3Fault, strongEtag } from './s3-fault.ts'
 
 /** What a call is given. */
 type SdkInput = Readonly<Record<string, unknown>>
@@ -27,6 +28,7 @@ export class SdkBucket implements Bucket {
   readonly #client: S3Like
   readonly #calls: CallSemaphore
   readonly #underWay = new Set<AbortController>()
+  #isClosed = false
 
   constructor(client: S3Like, bucket: string, callsMax: number) {
     this.name = bucket
@@ -40,7 +42,8 @@ export class SdkBucket implements Bucket {
         const answer = (await this.#ask('getObject', { Key: name }, options)) as GotObject
         if ((answer.ContentLength ?? 0) > objectBytesMax)
           throw new Error(`The object is longer than ${objectBytesMax} bytes`)
-        return { text: (await answer.Body?.transformToString()) ?? '', etag: answer.ETag ?? '' }
+        const text = await boundedText(bodyOf(answer), options.abortSignal)
+        return { text, etag: strongEtag(answer.ETag) }
       }, withinMs)
     } catch (error) {
       if (error instanceof S3Fault && error.isMissingObject) return undefined
@@ -77,6 +80,7 @@ export class SdkBucket implements Bucket {
   }
 
   close(): void {
+    this.#isClosed = true
     this.#calls.close()
     for (const abort of this.#underWay) abort.abort()
   }
@@ -85,13 +89,15 @@ export class SdkBucket implements Bucket {
     return this.#client[call]({ Bucket: this.name, ...input } as never, options)
   }
 
-  async #call<Answer>(work: (options: SdkCallOptions) => Promise<Answer>, withinMs: number): Promise<Answer> {
+  async #call<Answer>(work: (options: SignalOptions) => Promise<Answer>, withinMs: number): Promise<Answer> {
     const startedAt = performance.now()
     const message = (): string => `No answer within ${Math.round(withinMs)} ms`
     if (!(await this.#calls.take(withinMs))) throw new CallTimedOut(message())
     const abort = new AbortController()
     this.#underWay.add(abort)
     try {
+      // The client is the user's, and would go on.
+      if (this.#isClosed) throw new Error('The store was closed')
       const leftMs = Math.max(0, withinMs - (performance.now() - startedAt))
       return await withTimeout(work({ abortSignal: abort.signal }).catch(asS3Fault), leftMs, message)
     } finally {
@@ -103,9 +109,16 @@ export class SdkBucket implements Bucket {
 }
 
 interface GotObject {
-  readonly Body?: { transformToString(): Promise<string> }
+  readonly Body?: { transformToWebStream(): ReadableStream<Uint8Array> }
   readonly ETag?: string
   readonly ContentLength?: number
+}
+
+type SignalOptions = Required<SdkCallOptions>
+
+function bodyOf({ Body }: GotObject): ReadableStream<Uint8Array> {
+  if (Body === undefined) throw new Error('The answer has no body')
+  return Body.transformToWebStream()
 }
 
 interface Listed {
