@@ -192,9 +192,25 @@ describe('S3 asks for a pause', () => {
     expect(proxy.log.filter(isRead)).toHaveLength(3)
   })
 
+  test('and gets one though it says "at once", and credentials are not asked for again', async () => {
+    let asked = 0
+    const credentials = async () => {
+      asked += 1
+      return credentialsForTests
+    }
+    const { proxy, driver } = await behindProxy({ credentials })
+    const fate = { answer: 503, headers: { 'retry-after': '0' } }
+    proxy.next(isRead, fate, fate)
+    const startedAt = performance.now()
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+    expect(asked).toBe(1)
+    expect(performance.now() - startedAt).toBeGreaterThan(90)
+  })
+
   test.each([
     ['SlowDown', { answer: 503, body: s3Fault('SlowDown') }, 1000],
     ['429', { answer: 429, headers: { 'retry-after': '7' } }, 7000],
+    ['a proxy that names a year', { answer: 503, headers: { 'retry-after': '31536000' } }, 600_000],
   ])(
     'for longer than a call may take: the caller is told when to try again, after %s',
     async (_, fate, retryAfterMs) => {

@@ -37,6 +37,8 @@ interface Reply {
   readonly etag: string
 }
 
+/** What a proxy says beyond this is not believed. */
+const retryAfterMaxMs = 600_000
 /** S3 asks for a pause now and then: a few tries, within the time of the call. */
 const pauses: Backoff = { attempts: 4, minMs: 100, maxMs: 2000, factor: 2, jitter: 0.5 }
 
@@ -160,7 +162,8 @@ function pauseBefore(error: unknown, attempt: number): number | undefined {
   if (!(error instanceof S3Fault) || attempt >= pauses.attempts) return undefined
   if (attempt === 1 && (error.code === 'ExpiredToken' || error.code === 'TokenRefreshRequired')) return 0
   if (!error.isPassing) return undefined
-  return error.retryAfterMs ?? pauseMs(pauses, attempt, Math.random())
+  // Everybody else was told the same: a pause of one's own in any case.
+  return Math.max(error.retryAfterMs ?? 0, pauseMs(pauses, attempt, Math.random()))
 }
 
 function closed(): Error {
@@ -181,7 +184,7 @@ function faultOf({ status, headers }: Response, text: string): S3Fault {
     code,
     message: message === '' ? 'S3 gave no reason' : message,
     region: headers.get('x-amz-bucket-region') ?? region,
-    ...(seconds >= 0 && { retryAfterMs: seconds * 1000 }),
+    ...(seconds >= 0 && { retryAfterMs: Math.min(seconds * 1000, retryAfterMaxMs) }),
   })
 }
 
