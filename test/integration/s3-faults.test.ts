@@ -575,6 +575,17 @@ describe('the settings of a bucket that cost money are told', () => {
   })
 })
 
+test('an object that cannot be read, such as one in an archive, is refused for its key alone', async () => {
+  const { proxy, driver } = await behindProxy()
+  proxy.decide = ({ method, path }) =>
+    method === 'GET' && path.includes('archived') ? { answer: 403, body: s3Fault('InvalidObjectState') } : undefined
+  const requests = ['archived', 'sound'].map((key) => ({ op: 'claim', claim: claimOf(key) }) as const)
+  const [archived, sound] = await driver.send(requests)
+  expect(archived).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'configuration' } })
+  expect(sound).toMatchObject({ state: 'held' })
+  await expect(claim(driver, claimOf('archived'))).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+})
+
 test('an object that a lifecycle rule removed comes back with a higher fence', async () => {
   const prefix = freshS3Prefix()
   const driver = await openS3(server, prefix)

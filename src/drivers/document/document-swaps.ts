@@ -19,6 +19,8 @@ export interface Loaded<Revision> {
   readonly revision: Revision
   /** The document was guessed, not read: good for a swap, which finds out, and for nothing else. */
   readonly isGuess?: boolean
+  /** This key could not be read: it alone has no answer. */
+  readonly error?: unknown
 }
 
 export interface Swap<Revision> {
@@ -101,8 +103,9 @@ async function race<Revision>(
   const again: KeyWork[] = []
   const swaps: (Swap<Revision> & { readonly work: KeyWork; readonly statuses: ClaimStatus[] })[] = []
   for (const [index, keyWork] of work.entries()) {
-    const { document, revision, isGuess = false } = loaded[index] as Loaded<Revision>
+    const { document, revision, isGuess = false, error: unread } = loaded[index] as Loaded<Revision>
     try {
+      if (unread !== undefined) throw unread
       const { state, statuses, notifications, changed } = judge(store, keyWork, document, now, wall)
       if (changed) {
         swaps.push({

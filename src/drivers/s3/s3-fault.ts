@@ -105,6 +105,9 @@ const byCode: Readonly<Record<string, Explanation>> = {
     reason: 'clock',
     advice: 'S3 refuses what a clock signs that is off by a quarter of an hour. Set the clock of this machine (NTP).',
   },
+  InvalidObjectState: misconfigured(
+    'A lifecycle rule moved the object to an archive: let it expire such objects instead.',
+  ),
   NoSuchBucket: misconfigured('Create the bucket, or correct its name: Leasehold makes none.'),
   NotImplemented: misconfigured('This store cannot write on a condition. No lock is safe there: use another store.'),
   EntityTooLarge: { reason: 'full', advice: 'More claims wait for this key than one object of 16 MB can hold.' },

@@ -75,13 +75,17 @@ export class S3Store implements ClocklessStore<Etag> {
     this.#opened?.close()
   }
 
-  load(keys: readonly string[], withinMs = this.#setup.timeoutMs): Promise<readonly LoadedObserved<Etag>[]> {
-    return Promise.all(
-      keys.map(async (key) => {
-        const object = await this.#bucket.get(await this.#nameOf(key), withinMs)
-        return { document: object && parsed(object.text), revision: object?.etag }
-      }),
-    )
+  /** An object may not be readable, such as one in an archive. Rejects if none is. */
+  async load(keys: readonly string[], withinMs = this.#setup.timeoutMs): Promise<readonly LoadedObserved<Etag>[]> {
+    const read = await Promise.allSettled(keys.map(async (key) => this.#bucket.get(await this.#nameOf(key), withinMs)))
+    const failed = read.find((result) => result.status === 'rejected')
+    if (failed !== undefined && read.every(({ status }) => status === 'rejected')) throw failed.reason
+    return read.map((result) => {
+      if (result.status === 'rejected')
+        return { document: undefined, revision: undefined, error: s3Error(result.reason) }
+      const object = result.value
+      return { document: object && parsed(object.text), revision: object?.etag }
+    })
   }
 
   swap(

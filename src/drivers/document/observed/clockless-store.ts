@@ -6,6 +6,8 @@ import type { ObservedDocument } from './observed-document.ts'
 export interface LoadedObserved<Revision> {
   readonly document: ObservedDocument | undefined
   readonly revision: Revision
+  /** This key could not be read, though others could. */
+  readonly error?: LeaseholdError | undefined
 }
 
 /** The outcome of one swap: `written` if the store tells the new revision. `unknown`: the document may or may not have been written. */

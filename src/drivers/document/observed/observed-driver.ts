@@ -252,10 +252,17 @@ export class ObservedDriver<Revision> implements LockDriver {
     const now = this.#observedNow()
     const places = new Map<string, ReadonlyMap<string, StoredPlace>>()
     for (const [index, key] of keys.entries()) {
-      const stored = read[index]?.document
-      if (stored !== undefined) places.set(key, this.#placesOf(key, stored, now, reading))
+      const { document: stored, error } = read[index] ?? {}
+      if (error !== undefined) places.set(key, this.#placesAsKnown(key))
+      else if (stored !== undefined) places.set(key, this.#placesOf(key, stored, now, reading))
     }
     return places
+  }
+
+  /** A key that could not be read says nothing new. */
+  #placesAsKnown(key: string): ReadonlyMap<string, StoredPlace> {
+    const known = [...this.#claims.of(key)]
+    return new Map(known.map(([id, { state, leaving }]) => [id, { state, leaving, place: 0, isDue: false }]))
   }
 
   #placesOf(key: string, stored: ObservedDocument, now: number, reading: number): ReadonlyMap<string, StoredPlace> {

@@ -81,13 +81,13 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     const now = this.#setup.observedNow()
     const loaded = keys.map((key) => {
       const isGuess = guesses.has(key)
-      const { document: stored, revision } = (guesses.get(key) ?? read.get(key)) as LoadedObserved<Revision>
-      if (!isGuess) {
+      const { document: stored, revision, error } = (guesses.get(key) ?? read.get(key)) as LoadedObserved<Revision>
+      if (!isGuess && error === undefined) {
         observations.see(key, beatsOf(stored), now, reading)
         this.#keep(key, stored)
       }
       const shown = this.#shown(key, stored, now)
-      return { document: shown, revision: { revision, stored, shown }, isGuess }
+      return { document: shown, revision: { revision, stored, shown }, isGuess, error }
     })
     return { now, wall: environment.wall(), loaded }
   }
