@@ -1,4 +1,4 @@
-import type { LeaseholdError } from '../../core/errors.ts'
+import { messageOf, type LeaseholdError } from '../../core/errors.ts'
 import { CallTimedOut } from '../kit/call-timeout.ts'
 import { explained, explanations, refusedBy, type Explanation } from '../kit/explanation.ts'
 
@@ -20,6 +20,14 @@ export class UnfitSession extends Error {
 function serverErrorOf(error: unknown): number | undefined {
   const { errno } = (error ?? {}) as { errno?: unknown }
   return typeof errno === 'number' && errno >= 1000 && errno < 45_000 ? errno : undefined
+}
+
+/** The server's error without the statement, which both clients quote: it has the ids of claims, and those are secrets. */
+export function withoutStatement(error: unknown): unknown {
+  const { sql, sqlMessage, code, errno, sqlState, fatal } = (error ?? {}) as Record<string, unknown>
+  if (typeof sql !== 'string') return error
+  const message = typeof sqlMessage === 'string' ? sqlMessage : messageOf(error).replaceAll(sql, '…')
+  return Object.assign(new Error(message), { code, errno, sqlState, fatal })
 }
 
 /** Whether the server answered with an error and the connection is as good as before. */
@@ -69,6 +77,10 @@ export const readOnly: Explanation = {
   reason: 'read-only',
   advice: 'This is a replica or read-only: connect to the primary.',
 }
+export const noDatabase: Explanation = {
+  reason: 'configuration',
+  advice: 'Name a database: mysql://user@host/database.',
+}
 const busy: Explanation = { reason: 'busy', advice: 'The database is busy; try again.' }
 const crowded: Explanation = {
   reason: 'busy',
@@ -90,7 +102,7 @@ const byNumber: Readonly<Record<number, Explanation>> = {
   1040: crowded,
   1044: rights,
   1045: explanations.badLogin,
-  1046: { reason: 'configuration', advice: 'Name a database: mysql://user@host/database.' },
+  1046: noDatabase,
   1047: failover,
   1049: { reason: 'configuration', advice: 'There is no such database.' },
   1053: failover,

@@ -10,6 +10,7 @@ import { isTableMissing, isWorthReadingAgain, type UnfitSession } from './faults
 import {
   commitsByHand,
   copyNameOf,
+  databaseOf,
   inOpenTransaction,
   isSwitchedOn,
   refuseUnfitServer,
@@ -21,12 +22,12 @@ import {
 } from './server-checks.ts'
 import {
   birthName,
-  createTable,
   hourOf,
   MysqlStatements,
   noRevision,
   serverStatus,
   serverVariables,
+  sessionDatabase,
   type MysqlRow,
 } from './statements.ts'
 
@@ -66,27 +67,30 @@ export class MysqlStore {
   #tidiedAt = -Infinity
   #tidying: Promise<void> | undefined
 
-  private constructor(clients: MysqlClients, options: MysqlStoreOptions, variables: ServerTexts) {
+  private constructor(clients: MysqlClients, options: MysqlStoreOptions, variables: ServerTexts, database: string) {
     this.#clients = clients
     this.#options = options
     this.#variables = variables
     this.#isMariadb = /mariadb/i.test(variables.get('version') ?? '')
     const isGalera = isSwitchedOn(variables.get('wsrep_on'))
-    this.#statements = new MysqlStatements(options.table, { isMariadb: this.#isMariadb, isGalera })
+    this.#statements = new MysqlStatements(database, options.table, { isMariadb: this.#isMariadb, isGalera })
     this.warnings = serverWarnings(variables)
   }
 
   /** Connects, makes what is missing, and refuses a server that would not be safe. */
   static async open(clients: MysqlClients, options: MysqlStoreOptions): Promise<MysqlStore> {
     const { timeoutMs } = options
-    const variables = await retryingWithin(
+    const { variables, database } = await retryingWithin(
       timeoutMs,
       (leftMs) =>
-        using(clients, leftMs, async (connection) => textsByName(await connection.query(serverVariables, leftMs))),
+        using(clients, leftMs, async (connection) => ({
+          variables: textsByName(await connection.query(serverVariables, leftMs)),
+          database: databaseOf(await connection.query(sessionDatabase, leftMs)),
+        })),
       isWorthReadingAgain,
     )
     refuseUnfitServer(variables)
-    const store = new MysqlStore(clients, options, variables)
+    const store = new MysqlStore(clients, options, variables, database)
     await store.#makeTable()
     return store
   }
@@ -106,7 +110,7 @@ export class MysqlStore {
       const sql = this.#statements.read(names.slice(from, from + namesMax))
       const answer = await this.#readFit(connection, sql, withinMs).catch(async (error: unknown) => {
         if (!isTableMissing(error)) throw error
-        await connection.query(createTable(this.#options.table), withinMs)
+        await connection.query(this.#statements.create(), withinMs)
         return this.#readFit(connection, sql, withinMs)
       })
       for (const [name, revisions, document, micros] of answer.rows) {
@@ -138,7 +142,7 @@ export class MysqlStore {
       await connection.commitAtOnce(withinMs)
       return this.#readFit(connection, sql, withinMs)
     }
-    const unfit = sessionFault(textOfBytes(session), (performance.now() - startedAt) / 1000)
+    const unfit = sessionFault(textOfBytes(session), performance.now() - startedAt)
     if (unfit === undefined) return answer
     throw this.#unfit(connection, unfit)
   }
