@@ -26,6 +26,10 @@ describe('keys', () => {
     expect(tokenOfKey('€'.repeat(341)).length).toBeLessThan(3500)
   })
 
+  test('a key that begins with a byte order mark comes back with it', () => {
+    expect(keyOfToken(tokenOfKey('\u{FEFF}key'))).toBe('\u{FEFF}key')
+  })
+
   test('a token of somebody else is no key', () => {
     expect(['a.b', 'a/b', 'a=2', 'a=zz', 'a=FF', ' ']).toSatisfy((tokens: string[]) =>
       tokens.every((token) => keyOfToken(token) === undefined),
