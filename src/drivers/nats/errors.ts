@@ -7,6 +7,7 @@ export const apiCode = {
   noMessage: 10_037,
   noStream: 10_059,
   streamExists: 10_058,
+  noMessageTtl: 10_166,
   wrongSequence: 10_071,
   wrongSequenceConstant: 10_164,
 } as const
