@@ -110,6 +110,17 @@ describe('locks do not depend on the session', () => {
     expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
   })
 
+  test('tables that were left locked on a connection of the pool fail one call, and lose their connection', async () => {
+    const pool = poolOf({ connectionLimit: 1 })
+    const driver = await open({}, pool)
+    await server.query('create table if not exists test.of_others (number int)')
+    for (const sql of ['lock tables of_others write', 'flush tables of_others with read lock']) {
+      await pool.query(sql)
+      await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'configuration' })
+      expect((await claim(driver, claimOf('a'))).state).toMatch(/held|waiting/)
+    }
+  })
+
   test('nor on the database that somebody has left it in: the same lock is not held in another one', async () => {
     const table = freshTable()
     const pool = poolOf({ connectionLimit: 1 })
@@ -463,6 +474,8 @@ describe('the table', () => {
       expect(fine).toMatchObject({ state: 'waiting' })
       expect((await driver.list({})).keys.map(({ key }) => key)).toEqual(['b'])
     }
+    await server.query(`update test.${table} set document = 'null' where name = x'00'`)
+    expect(await driver.dataAgeMs?.()).toBe(0)
   })
 
   test('loses what is of no more use, and nothing else', async () => {

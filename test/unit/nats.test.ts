@@ -120,6 +120,12 @@ describe('a bucket', () => {
 })
 
 describe('errors', () => {
+  test('a right to receive answers that was lost says nothing about what was carried out', () => {
+    const lost = (operation: string): Error => new Error(`Permissions Violation for ${operation} to "_INBOX.x.*"`)
+    expect(isNatsRefusal(lost('Publish'))).toBe(true)
+    expect(isNatsRefusal(lost('Subscription'))).toBe(false)
+  })
+
   const named = (name: string, message: string, code?: string): Error =>
     Object.assign(new Error(message), { name, code })
 

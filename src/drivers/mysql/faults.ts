@@ -81,6 +81,10 @@ export const noDatabase: Explanation = {
   reason: 'configuration',
   advice: 'Name a database: mysql://user@host/database.',
 }
+const lockedTables: Explanation = {
+  reason: 'configuration',
+  advice: 'Unlock tables before a connection goes back to the pool.',
+}
 const busy: Explanation = { reason: 'busy', advice: 'The database is busy; try again.' }
 const crowded: Explanation = {
   reason: 'busy',
@@ -106,6 +110,8 @@ const byNumber: Readonly<Record<number, Explanation>> = {
   1047: failover,
   1049: { reason: 'configuration', advice: 'There is no such database.' },
   1053: failover,
+  1099: lockedTables,
+  1100: lockedTables,
   1114: explanations.diskFull,
   1142: rights,
   1143: rights,
@@ -113,6 +119,7 @@ const byNumber: Readonly<Record<number, Explanation>> = {
   1203: crowded,
   1205: busy,
   1213: busy,
+  1223: lockedTables,
   1226: crowded,
   1227: rights,
   1290: readOnly,
@@ -130,7 +137,7 @@ const byNumber: Readonly<Record<number, Explanation>> = {
 const passing = new Set([1020, 1205, 1213, 1317, 1969, 3024, 3101])
 /** The session or its server comes to an end, or is no full member of its cluster: another connection may do. */
 const broken = new Set([1047, 1053, 1077, 1079, 1152, 1184, 1927, 3169, 4031])
-const spoiling = new Set([...broken, 1153, 1290, 1792, 1836])
+const spoiling = new Set([...broken, 1099, 1100, 1153, 1223, 1290, 1792, 1836])
 
 function explain(error: unknown): Explanation {
   if (error instanceof UnfitSession) return error.explanation

@@ -349,7 +349,7 @@ interface Birth {
 
 function birthOf(text: string): Birth {
   try {
-    return JSON.parse(text) as Birth
+    return (JSON.parse(text) as Birth | null) ?? {}
   } catch {
     return {}
   }
