@@ -94,6 +94,7 @@ describe('a bucket', () => {
     ['does not answer writes', { no_ack: true }],
     ['copies another stream', { mirror: { name: 'other' } }],
     ['copies another stream', { sources: [{}] }],
+    ['stores messages under other subjects', { subject_transform: { src: '>', dest: 'other.>' } }],
     ['answers writes before they are stored', { persist_mode: 'async' }],
   ])('that %s is refused', (problem, changes) => {
     expect(() => refuseUnsafe('b', good)).not.toThrow()

@@ -19,6 +19,7 @@ export interface StreamConfig {
   readonly mirror?: object
   readonly sources?: readonly object[]
   readonly allow_msg_ttl?: boolean
+  readonly subject_transform?: object
   /** Servers from 2.12 on. */
   readonly persist_mode?: string
 }
@@ -113,6 +114,8 @@ export function refuseUnsafe(bucket: string, config: StreamConfig): void {
     throw unsafe(bucket, 'makes room by removing the oldest locks', 'Set its discard policy to "new"')
   if (config.discard_new_per_subject === true)
     throw unsafe(bucket, 'takes no second write of a key', 'Set discard_new_per_subject to false')
+  if (config.subject_transform !== undefined)
+    throw unsafe(bucket, 'stores messages under other subjects', 'Use a bucket without a subject transform')
   if (config.sealed === true) throw unsafe(bucket, 'is sealed', 'Use another bucket')
   if (config.no_ack === true) throw unsafe(bucket, 'does not answer writes', 'Set no_ack to false')
   if (config.persist_mode === 'async')
