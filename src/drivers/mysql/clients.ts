@@ -60,6 +60,11 @@ export class MysqlClients {
     this.#isOwned = isOwned
   }
 
+  /** Whether nobody else uses these connections. */
+  get isOwned(): boolean {
+    return this.#isOwned
+  }
+
   /** Lends a connection; rejects if none came free in time. */
   async lend(withinMs: number): Promise<MysqlConnection> {
     const lending = this.#pool.getConnection()

@@ -77,6 +77,9 @@ export const serverVariables = `show global variables where variable_name in ('v
 /** The database of the session, as the hexadecimal digits of its name: no character set changes those. */
 export const sessionDatabase = 'select hex(convert(database() using utf8mb4))'
 
+/** Answered like a write, with the flags of the session. */
+export const sessionFlags = 'do 0'
+
 /** What a server is like: it decides how statements are written. */
 export interface MysqlDialect {
   readonly isMariadb: boolean

@@ -28,6 +28,7 @@ import {
   serverStatus,
   serverVariables,
   sessionDatabase,
+  sessionFlags,
   type MysqlRow,
 } from './statements.ts'
 
@@ -64,6 +65,8 @@ export class MysqlStore {
   readonly #statements: MysqlStatements
   readonly #variables: ServerTexts
   readonly #isMariadb: boolean
+  /** MySQL does not tell a reading whether it is inside a transaction, where it may be old. Only others leave one open. */
+  readonly #asksForFlags: boolean
   #tidiedAt = -Infinity
   #tidying: Promise<void> | undefined
 
@@ -72,6 +75,7 @@ export class MysqlStore {
     this.#options = options
     this.#variables = variables
     this.#isMariadb = /mariadb/i.test(variables.get('version') ?? '')
+    this.#asksForFlags = !this.#isMariadb && !clients.isOwned
     const isGalera = isSwitchedOn(variables.get('wsrep_on'))
     this.#statements = new MysqlStatements(database, options.table, { isMariadb: this.#isMariadb, isGalera })
     this.warnings = serverWarnings(variables)
@@ -142,7 +146,11 @@ export class MysqlStore {
       await connection.commitAtOnce(withinMs)
       return this.#readFit(connection, sql, withinMs)
     }
-    const unfit = sessionFault(textOfBytes(session), performance.now() - startedAt)
+    const tookMs = performance.now() - startedAt
+    const isInTransaction = async (): Promise<boolean> =>
+      (await connection.query(sessionFlags, withinMs)).isInTransaction
+    const fault = sessionFault(textOfBytes(session), tookMs)
+    const unfit = fault ?? (this.#asksForFlags && (await isInTransaction()) ? inOpenTransaction() : undefined)
     if (unfit === undefined) return answer
     throw this.#unfit(connection, unfit)
   }
@@ -160,7 +168,6 @@ export class MysqlStore {
       affectedRows,
       isInTransaction,
     } = await connection.query(this.#statements.write(rows), withinMs)
-    // MySQL tells no session whether it is inside a transaction: only the answer to a write does.
     if (isInTransaction) throw this.#unfit(connection, inOpenTransaction())
     // A replaced row counts twice, one that was left alone at most once.
     if (affectedRows === 2 * rows.length && rows.every(({ expected }) => expected !== noRevision))
