@@ -71,7 +71,7 @@ export async function play(stage: Stage): Promise<Story> {
       wrongToken: await codeOf(connect({ ...stage, token: 'nobody-knows-this-token' })),
       convert: await codeOf(lease.upgrade()),
       ca: await codeOf((async () => http({ ...stage, ca: 'PEM' }))()),
-      timeout: await small.run('orders/43', () => codeOf(locks.acquire('orders/43', { wait: '50ms' }))),
+      timeout: await small.run('orders/43', () => codeOf(locks.acquire('orders/43', { wait: '500ms' }))),
     }
     return {
       hasNode: (globalThis as { process?: unknown }).process !== undefined,

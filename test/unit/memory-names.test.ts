@@ -7,17 +7,18 @@ import { claim, claimOf, release } from '../support/claims.ts'
 
 /** More names than a list reads one by one. */
 const many = 1100
+const hourMs = 3_600_000
 
 /** The claim of a name, always the same. */
-function named(key: string) {
-  return claimOf(key, { id: `claim of ${key}`, ttlMs: 1000 })
+function named(key: string, ttlMs = 1000) {
+  return claimOf(key, { id: `claim of ${key}`, ttlMs })
 }
 
 async function storeWithMany(now: () => number): Promise<LockDriver> {
   const driver = memory({ clock: { now, wall: now } })
   await driver.open()
   for (let number = 0; number < many; number += 1) {
-    await claim(driver, claimOf(`fixed ${number}`, { ttlMs: 3_600_000 }))
+    await claim(driver, claimOf(`fixed ${number}`, { ttlMs: hourMs }))
   }
   return driver
 }
@@ -83,17 +84,17 @@ test('names that come and go while they are sorted are listed once, and the even
   const driver = memory()
   await driver.open()
   const number = 20_000
-  for (let at = 0; at < number; at += 1) await claim(driver, named(`some ${at}`))
+  for (let at = 0; at < number; at += 1) await claim(driver, named(`some ${at}`, hourMs))
   let turns = 0
   const listing = { isDone: false }
   const counting = (async () => {
     while (!listing.isDone) {
       await nextTurn()
       // Gone and there again, those that are sorted already and those that are not; but never the first five.
-      const again = named(`some ${2000 + ((turns * 7919) % (number - 2000))}`)
+      const again = named(`some ${2000 + ((turns * 7919) % (number - 2000))}`, hourMs)
       await release(driver, again)
       await claim(driver, again)
-      await claim(driver, named(`some more ${turns}`))
+      await claim(driver, named(`some more ${turns}`, hourMs))
       turns += 1
     }
   })()
@@ -112,10 +113,10 @@ test('a list passes over very many names that are gone without keeping the event
   const driver = memory()
   await driver.open()
   const number = 20_000
-  for (let at = 0; at < number; at += 1) await claim(driver, named(`some ${at}`))
+  for (let at = 0; at < number; at += 1) await claim(driver, named(`some ${at}`, hourMs))
   await claim(driver, named('the last'))
   expect((await driver.list({ prefix: '', limit: 1 })).keys).toHaveLength(1)
-  for (let at = 0; at < number - many; at += 1) await release(driver, named(`some ${at}`))
+  for (let at = 0; at < number - many; at += 1) await release(driver, named(`some ${at}`, hourMs))
   let turns = 0
   const listing = { isDone: false }
   const counting = (async () => {
