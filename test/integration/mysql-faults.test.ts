@@ -264,7 +264,7 @@ describe('what others do on the server', () => {
 
   test('a queue that no statement can carry fails its own key only, wherever that is in a batch', async () => {
     await server.query('set global max_allowed_packet = 1048576')
-    onTestFinished(() => server.query('set global max_allowed_packet = default').then(() => {}))
+    onTestFinished(async () => void (await server.query('set global max_allowed_packet = default')))
     const driver = await open({}, poolOf())
     const crowd = (): Request[] => Array.from({ length: 50 }, () => claiming(claimOf('a')))
     const isFull = async (): Promise<boolean> => (await driver.send(crowd()))[0]?.state === 'unknown'

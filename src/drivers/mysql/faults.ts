@@ -77,7 +77,7 @@ export const readOnly: Explanation = {
   reason: 'read-only',
   advice: 'This is a replica or read-only: connect to the primary.',
 }
-export const noDatabase: Explanation = {
+export const databaseMissing: Explanation = {
   reason: 'configuration',
   advice: 'Name a database: mysql://user@host/database.',
 }
@@ -106,7 +106,7 @@ const byNumber: Readonly<Record<number, Explanation>> = {
   1040: crowded,
   1044: rights,
   1045: explanations.badLogin,
-  1046: noDatabase,
+  1046: databaseMissing,
   1047: failover,
   1049: { reason: 'configuration', advice: 'There is no such database.' },
   1053: failover,

@@ -1,7 +1,7 @@
 /** What a server and a session are like: whether locks are safe there, and what an operator should know. */
 import { LeaseholdError } from '../../core/errors.ts'
 import type { MysqlAnswer, MysqlValue } from './clients.ts'
-import { noDatabase, openTransaction, readOnly, UnfitSession } from './faults.ts'
+import { databaseMissing, openTransaction, readOnly, UnfitSession } from './faults.ts'
 
 /** Variables or figures of a server, by name. */
 export type ServerTexts = ReadonlyMap<string, string>
@@ -18,7 +18,7 @@ export function textsByName({ rows }: MysqlAnswer): ServerTexts {
 /** The database of a session, from which its table is not to move. */
 export function databaseOf({ rows }: MysqlAnswer): string {
   const name = Buffer.from(textOfBytes(rows[0]?.[0]), 'hex').toString()
-  if (name === '') throw new UnfitSession('No database selected', noDatabase)
+  if (name === '') throw new UnfitSession('No database selected', databaseMissing)
   return name
 }
 

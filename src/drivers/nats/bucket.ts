@@ -42,8 +42,8 @@ export interface BucketWish {
 const attempts = 4
 
 /** The stream as it is. */
-export async function bucketInfo(api: JetStreamApi, bucket: string, withinMs: number): Promise<StreamInfo> {
-  return (await api.call(`STREAM.INFO.KV_${bucket}`, {}, withinMs)) as StreamInfo
+export function bucketInfo(api: JetStreamApi, bucket: string, withinMs: number): Promise<StreamInfo> {
+  return api.call(`STREAM.INFO.KV_${bucket}`, {}, withinMs)
 }
 
 /** The stream. Makes it if it is not there; several may at once. */
@@ -86,7 +86,7 @@ async function openOrMake(api: JetStreamApi, { bucket, replicas }: BucketWish, c
     ...(api.isAtLeast(2, 11) && { allow_msg_ttl: true }),
   }
   try {
-    return (await api.call(`STREAM.CREATE.${stream}`, config, callMs)) as StreamInfo
+    return await api.call(`STREAM.CREATE.${stream}`, config, callMs)
   } catch (error) {
     // Another process was quicker.
     if (!(error instanceof JetStreamRefusal) || error.code !== apiCode.streamExists) throw error
