@@ -1,10 +1,11 @@
 /** What MySQL and MariaDB do to those who use them: sessions of every kind, conflicts, connections that end, servers that take no writes. */
 import { setTimeout as pause } from 'node:timers/promises'
+import { inspect } from 'node:util'
 import { createPool as createMariadbPool } from 'mariadb'
 import mysql2, { type PoolOptions } from 'mysql2'
 import type { Pool } from 'mysql2/promise'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver } from '../../src/core/contract/driver.ts'
+import type { LockDriver, Request } from '../../src/core/contract/driver.ts'
 import { connect } from '../../src/index.ts'
 import { mysql, mysqlSchema, type MysqlOptions, type MysqlSource } from '../../src/drivers/mysql/driver.ts'
 import { Child } from '../support/child.ts'
@@ -109,8 +110,34 @@ describe('locks do not depend on the session', () => {
     expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
   })
 
+  test('tables that were left locked on a connection of the pool fail one call, and lose their connection', async () => {
+    const pool = poolOf({ connectionLimit: 1 })
+    const driver = await open({}, pool)
+    await server.query('create table if not exists test.of_others (number int)')
+    for (const sql of ['lock tables of_others write', 'flush tables of_others with read lock']) {
+      await pool.query(sql)
+      await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'configuration' })
+      expect((await claim(driver, claimOf('a'))).state).toMatch(/held|waiting/)
+    }
+  })
+
+  test('nor on the database that somebody has left it in: the same lock is not held in another one', async () => {
+    const table = freshTable()
+    const pool = poolOf({ connectionLimit: 1 })
+    const driver = await open({ table }, pool)
+    const held = claimOf('a')
+    const fence = fenceOf(await claim(driver, held))
+    await server.query('create database elsewhere')
+    await pool.query('use elsewhere')
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'waiting' })
+    expect(await renew(driver, held)).toMatchObject({ state: 'held', fence })
+    expect(await server.query('show tables from elsewhere')).toEqual([])
+  })
+
   test.each([
     ['whose clock was fixed', "set timestamp = unix_timestamp('2020-01-01')"],
+    ['whose clock was fixed a moment ahead', 'set timestamp = unix_timestamp(sysdate(6)) + 1'],
+    ['whose clock was fixed a moment ago', 'set timestamp = unix_timestamp(sysdate(6)) - 1'],
     ['that cuts answers short', 'set sql_select_limit = 1'],
     ['that shows what is not committed', 'set session transaction isolation level read uncommitted'],
   ])('a session is refused %s', async (_title, statement) => {
@@ -235,6 +262,18 @@ describe('what others do on the server', () => {
     expect(await renew(driver, held)).toMatchObject({ state: 'held', fence })
   })
 
+  test('a queue that no statement can carry fails its own key only, wherever that is in a batch', async () => {
+    await server.query('set global max_allowed_packet = 1048576')
+    onTestFinished(async () => void (await server.query('set global max_allowed_packet = default')))
+    const driver = await open({}, poolOf())
+    const crowd = (): Request[] => Array.from({ length: 50 }, () => claiming(claimOf('a')))
+    const isFull = async (): Promise<boolean> => (await driver.send(crowd()))[0]?.state === 'unknown'
+    await eventually(isFull, 'a full queue')
+    const statuses = await driver.send([...crowd(), claiming(claimOf('b')), claiming(claimOf('c'))])
+    expect(statuses[0]).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
+    expect(statuses.slice(-2)).toMatchObject([{ state: 'held' }, { state: 'held' }])
+  })
+
   async function deadlocks(): Promise<number> {
     const [row] = await server.query("show global status like 'Innodb_deadlocks'")
     return Number(row?.['Value'])
@@ -356,6 +395,36 @@ describe('the table', () => {
     await worksAsEver(await open({ table }))
   })
 
+  test.each<[string, () => MysqlSource]>([
+    ['mysql2', () => poolOf()],
+    [
+      'mariadb',
+      () => {
+        const pool = createMariadbPool({
+          host: '127.0.0.1',
+          port: server.port,
+          user: 'root',
+          database: 'test',
+          debugLen: 5000,
+        })
+        onTestFinished(() => pool.end())
+        return pool
+      },
+    ],
+  ])('that is not ours is reported without the statement, which has the ids of others: %s', async (_client, source) => {
+    const table = freshTable()
+    const driver = await open({ table }, source())
+    const held = claimOf('a')
+    await claim(driver, held)
+    await server.query(`alter table test.${table} drop column claims`)
+    const status = await claim(driver, claimOf('a'))
+    expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'mysql' } })
+    const said = inspect(status, { depth: Infinity })
+    expect(said).toContain("Unknown column 'claims'")
+    expect(said).not.toContain('insert into')
+    expect(said).not.toContain(Buffer.from(held.id).toString('hex'))
+  })
+
   test('of another engine is refused: it would lose what was answered, or half of a batch', async () => {
     const table = freshTable()
     await server.query('use test', mysqlSchema({ table }).replace('InnoDB row_format = dynamic', 'Aria'))
@@ -411,6 +480,8 @@ describe('the table', () => {
       expect(fine).toMatchObject({ state: 'waiting' })
       expect((await driver.list({})).keys.map(({ key }) => key)).toEqual(['b'])
     }
+    await server.query(`update test.${table} set document = 'null' where name = x'00'`)
+    expect(await driver.dataAgeMs?.()).toBe(0)
   })
 
   test('loses what is of no more use, and nothing else', async () => {

@@ -2,7 +2,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { Kvm } from '@nats-io/kv'
-import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import type { Claim, LockDriver, Notification } from '../../src/core/contract/driver.ts'
 import type { ObservedDocument } from '../../src/drivers/document/driver.ts'
 import { dialNats } from '../../src/drivers/nats/client.ts'
@@ -397,18 +397,116 @@ describe('a bucket', () => {
     await driver.send(idle.map(({ key: name, id }) => ({ op: 'release', key: name, id })))
     const api = new JetStreamApi(await connected(), 5000)
     const place = { stream: `KV_${bucket}`, subjects: `$KV.${bucket}.>`, isClosed: () => false }
-    const isIdle = ({ data = '' }: { data?: string }): boolean =>
-      (JSON.parse(Buffer.from(data, 'base64').toString()) as ObservedDocument).claims.length === 0
-    await sweepBucket(api, place, isIdle)
+    await sweepBucket(api, place, documentIn)
     // Not yet: a day has not passed.
     expect((await server.api(`STREAM.INFO.KV_${bucket}`)).state?.messages).toBe(13)
-    await sweepBucket(api, place, isIdle, 0)
+    await sweepBucket(api, place, documentIn, 0)
     expect((await server.api(`STREAM.INFO.KV_${bucket}`)).state?.messages).toBe(1)
     expect(await renew(driver, held)).toMatchObject({ state: 'held' })
     // What is gone is as if it had never been.
     expect(await claim(driver, claimOf('default/named:idle-0'))).toMatchObject({ state: 'held' })
   })
+
+  test('keeps the last fence that was taken from a clock ahead, however long ago the document was written', async () => {
+    const bucket = freshBucket()
+    const driver = await open(bucket)
+    const held = claimOf(key)
+    const days = 3
+    const fence = await ahead(days * 86_400_000, async () => {
+      const taken = fenceOf(await claim(driver, held))
+      await release(driver, held)
+      return taken
+    })
+    expect(fence).toBeGreaterThan((Date.now() + (days - 1) * 86_400_000) * 1000)
+    // By the server itself, where it can.
+    const { message } = await server.api(`STREAM.MSG.GET.KV_${bucket}`, {
+      last_by_subj: `$KV.${bucket}.${tokenOfKey(key)}`,
+    })
+    const [, ttl] = /Nats-TTL: (\d+)s/.exec(Buffer.from(message?.hdrs ?? '', 'base64').toString()) ?? []
+    expect(Number(ttl ?? Infinity)).toBeGreaterThan(days * 86_400)
+    // And by the sweeps of clients.
+    const api = new JetStreamApi(await connected(), 5000)
+    await claim(driver, claimOf('default/named:newer'))
+    await sweepBucket(
+      api,
+      { stream: `KV_${bucket}`, subjects: `$KV.${bucket}.>`, isClosed: () => false },
+      documentIn,
+      0,
+    )
+    expect(fenceOf(await claim(driver, claimOf(key)))).toBeGreaterThan(fence)
+  })
+
+  test('with a value that is not ours, or of a newer format, is swept around it', async () => {
+    const bucket = freshBucket()
+    const driver = await open(bucket)
+    const kv = await new Kvm(await connected()).open(bucket)
+    for (const [index, value] of ['{}', '{"version":2,"lastFence":1,"claims":[],"nonce":""}', '[]'].entries())
+      await kv.put(`foreign-${index}`, value)
+    const idle = claimOf(key)
+    await claim(driver, idle)
+    await release(driver, idle)
+    const api = new JetStreamApi(await connected(), 5000)
+    await sweepBucket(
+      api,
+      { stream: `KV_${bucket}`, subjects: `$KV.${bucket}.>`, isClosed: () => false },
+      documentIn,
+      0,
+    )
+    expect(await api.subjects(`KV_${bucket}`, `$KV.${bucket}.>`)).toEqual(
+      [0, 1, 2].map((index) => `$KV.${bucket}.foreign-${index}`),
+    )
+  })
+
+  test('that was made anew without our settings takes releases', async () => {
+    const bucket = freshBucket()
+    const driver = await open(bucket)
+    await claim(driver, claimOf(key))
+    await server.api(`STREAM.DELETE.KV_${bucket}`)
+    await makeBucket(bucket, {})
+    const held = claimOf('default/named:other')
+    await claim(driver, held)
+    expect(await release(driver, held)).toEqual({ state: 'absent', reason: 'released' })
+  })
+
+  test.each([
+    ['was made anew', true],
+    ['was changed', false],
+  ])('that %s under way so that it would lose locks is refused', async (_title, isAnew) => {
+    const bucket = freshBucket()
+    const driver = await open(bucket)
+    await claim(driver, claimOf(key))
+    const forgets = { max_age: 120_000_000_000 }
+    if (isAnew) {
+      await server.api(`STREAM.DELETE.KV_${bucket}`)
+      await makeBucket(bucket, forgets)
+    } else {
+      const { config } = await server.api(`STREAM.INFO.KV_${bucket}`)
+      await server.api(`STREAM.UPDATE.KV_${bucket}`, { ...config, ...forgets })
+    }
+    const refused = (): Promise<unknown> =>
+      claim(driver, claimOf(key)).then(
+        () => undefined,
+        (error: unknown) => error,
+      )
+    const error = await eventually(refused, 'a refusal')
+    expect(error).toMatchObject({ code: 'UNAVAILABLE', reason: 'configuration' })
+    expect(String(error)).toContain('has a TTL')
+  })
 })
+
+const documentIn = ({ data = '' }: { readonly data?: string }): ObservedDocument =>
+  JSON.parse(Buffer.from(data, 'base64').toString()) as ObservedDocument
+
+/** Runs `work` in a process whose wall clock is ahead. */
+async function ahead<Result>(ms: number, work: () => Promise<Result>): Promise<Result> {
+  const { now } = Date
+  const wall = vi.spyOn(Date, 'now').mockImplementation(() => now() + ms)
+  try {
+    return await work()
+  } finally {
+    wall.mockRestore()
+  }
+}
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {} }
 

@@ -159,6 +159,7 @@ export function replicatingNats(): string {
 export interface ApiAnswer {
   readonly error?: { readonly err_code: number; readonly description: string }
   readonly created?: string
+  readonly message?: { readonly hdrs?: string }
   readonly config?: Readonly<Record<string, unknown>>
   readonly state?: { readonly messages: number; readonly last_seq: number }
   readonly cluster?: { readonly leader?: string }

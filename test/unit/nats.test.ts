@@ -26,6 +26,10 @@ describe('keys', () => {
     expect(tokenOfKey('€'.repeat(341)).length).toBeLessThan(3500)
   })
 
+  test('a key that begins with a byte order mark comes back with it', () => {
+    expect(keyOfToken(tokenOfKey('\u{FEFF}key'))).toBe('\u{FEFF}key')
+  })
+
   test('a token of somebody else is no key', () => {
     expect(['a.b', 'a/b', 'a=2', 'a=zz', 'a=FF', ' ']).toSatisfy((tokens: string[]) =>
       tokens.every((token) => keyOfToken(token) === undefined),
@@ -90,6 +94,7 @@ describe('a bucket', () => {
     ['does not answer writes', { no_ack: true }],
     ['copies another stream', { mirror: { name: 'other' } }],
     ['copies another stream', { sources: [{}] }],
+    ['stores messages under other subjects', { subject_transform: { src: '>', dest: 'other.>' } }],
     ['answers writes before they are stored', { persist_mode: 'async' }],
   ])('that %s is refused', (problem, changes) => {
     expect(() => refuseUnsafe('b', good)).not.toThrow()
@@ -116,6 +121,12 @@ describe('a bucket', () => {
 })
 
 describe('errors', () => {
+  test('a right to receive answers that was lost says nothing about what was carried out', () => {
+    const lost = (operation: string): Error => new Error(`Permissions Violation for ${operation} to "_INBOX.x.*"`)
+    expect(isNatsRefusal(lost('Publish'))).toBe(true)
+    expect(isNatsRefusal(lost('Subscription'))).toBe(false)
+  })
+
   const named = (name: string, message: string, code?: string): Error =>
     Object.assign(new Error(message), { name, code })
 

@@ -1,6 +1,6 @@
 /** Connections to a server by `mysql2` or `mariadb`: a package's pool by shape, or one of our own for a URL. */
 import { withTimeout } from '../kit/call-timeout.ts'
-import { noMysqlAnswer, sparesMysqlConnection } from './faults.ts'
+import { noMysqlAnswer, sparesMysqlConnection, withoutStatement } from './faults.ts'
 
 /** A statement, with options that overrule those of the client. */
 export type MysqlQuery = { readonly sql: string } & Readonly<Record<string, unknown>>
@@ -60,6 +60,11 @@ export class MysqlClients {
     this.#isOwned = isOwned
   }
 
+  /** Whether nobody else uses these connections. */
+  get isOwned(): boolean {
+    return this.#isOwned
+  }
+
   /** Lends a connection; rejects if none came free in time. */
   async lend(withinMs: number): Promise<MysqlConnection> {
     const lending = this.#pool.getConnection()
@@ -105,7 +110,7 @@ export class MysqlConnection {
       return answerOf(await withTimeout(asked, withinMs, noMysqlAnswer), this.#connection)
     } catch (error) {
       this.#isSpoilt ||= !sparesMysqlConnection(error)
-      throw error
+      throw withoutStatement(error)
     }
   }
 
@@ -114,6 +119,11 @@ export class MysqlConnection {
     await this.query('rollback', withinMs)
     await this.query('set autocommit = 1', withinMs)
     this.#hadAutocommitOff = true
+  }
+
+  /** Whether the connection will be closed: nothing more can be asked on it. */
+  get isSpoilt(): boolean {
+    return this.#isSpoilt
   }
 
   /** The connection is of no more use to anybody. */

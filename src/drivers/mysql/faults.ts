@@ -1,4 +1,4 @@
-import type { LeaseholdError } from '../../core/errors.ts'
+import { messageOf, type LeaseholdError } from '../../core/errors.ts'
 import { CallTimedOut } from '../kit/call-timeout.ts'
 import { explained, explanations, refusedBy, type Explanation } from '../kit/explanation.ts'
 
@@ -20,6 +20,14 @@ export class UnfitSession extends Error {
 function serverErrorOf(error: unknown): number | undefined {
   const { errno } = (error ?? {}) as { errno?: unknown }
   return typeof errno === 'number' && errno >= 1000 && errno < 45_000 ? errno : undefined
+}
+
+/** The server's error without the statement, which both clients quote: it has the ids of claims, and those are secrets. */
+export function withoutStatement(error: unknown): unknown {
+  const { sql, sqlMessage, code, errno, sqlState, fatal } = (error ?? {}) as Record<string, unknown>
+  if (typeof sql !== 'string') return error
+  const message = typeof sqlMessage === 'string' ? sqlMessage : messageOf(error).replaceAll(sql, '…')
+  return Object.assign(new Error(message), { code, errno, sqlState, fatal })
 }
 
 /** Whether the server answered with an error and the connection is as good as before. */
@@ -69,6 +77,14 @@ export const readOnly: Explanation = {
   reason: 'read-only',
   advice: 'This is a replica or read-only: connect to the primary.',
 }
+export const databaseMissing: Explanation = {
+  reason: 'configuration',
+  advice: 'Name a database: mysql://user@host/database.',
+}
+const lockedTables: Explanation = {
+  reason: 'configuration',
+  advice: 'Unlock tables before a connection goes back to the pool.',
+}
 const busy: Explanation = { reason: 'busy', advice: 'The database is busy; try again.' }
 const crowded: Explanation = {
   reason: 'busy',
@@ -90,10 +106,12 @@ const byNumber: Readonly<Record<number, Explanation>> = {
   1040: crowded,
   1044: rights,
   1045: explanations.badLogin,
-  1046: { reason: 'configuration', advice: 'Name a database: mysql://user@host/database.' },
+  1046: databaseMissing,
   1047: failover,
   1049: { reason: 'configuration', advice: 'There is no such database.' },
   1053: failover,
+  1099: lockedTables,
+  1100: lockedTables,
   1114: explanations.diskFull,
   1142: rights,
   1143: rights,
@@ -101,6 +119,7 @@ const byNumber: Readonly<Record<number, Explanation>> = {
   1203: crowded,
   1205: busy,
   1213: busy,
+  1223: lockedTables,
   1226: crowded,
   1227: rights,
   1290: readOnly,
@@ -118,7 +137,7 @@ const byNumber: Readonly<Record<number, Explanation>> = {
 const passing = new Set([1020, 1205, 1213, 1317, 1969, 3024, 3101])
 /** The session or its server comes to an end, or is no full member of its cluster: another connection may do. */
 const broken = new Set([1047, 1053, 1077, 1079, 1152, 1184, 1927, 3169, 4031])
-const spoiling = new Set([...broken, 1153, 1290, 1792, 1836])
+const spoiling = new Set([...broken, 1099, 1100, 1153, 1223, 1290, 1792, 1836])
 
 function explain(error: unknown): Explanation {
   if (error instanceof UnfitSession) return error.explanation

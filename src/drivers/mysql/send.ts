@@ -51,6 +51,8 @@ export class MysqlSend implements DocumentSend<string> {
     // In order of their names: two statements that lock the same rows must not do so crosswise.
     const rows = swaps.map((swap) => this.#rowOf(swap)).toSorted((a, b) => (a.name < b.name ? -1 : 1))
     for (const slice of slicesBySize(rows, this.#store.documentBytesMax)) {
+      // Too large a slice costs the connection: those after it were not sent, and are read again on another.
+      if (this.#connection?.isSpoilt === true) break
       for (const [index, outcome] of (await this.#write(slice)).entries())
         outcomes.set(slice[index]?.name ?? '', outcome)
     }

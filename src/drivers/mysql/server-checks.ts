@@ -1,7 +1,7 @@
 /** What a server and a session are like: whether locks are safe there, and what an operator should know. */
 import { LeaseholdError } from '../../core/errors.ts'
 import type { MysqlAnswer, MysqlValue } from './clients.ts'
-import { openTransaction, readOnly, UnfitSession } from './faults.ts'
+import { databaseMissing, openTransaction, readOnly, UnfitSession } from './faults.ts'
 
 /** Variables or figures of a server, by name. */
 export type ServerTexts = ReadonlyMap<string, string>
@@ -13,6 +13,13 @@ export function textOfBytes(value: MysqlValue | undefined): string {
 /** Pairs of a name in lower case and a value. */
 export function textsByName({ rows }: MysqlAnswer): ServerTexts {
   return new Map(rows.map(([name, value]) => [textOfBytes(name).toLowerCase(), textOfBytes(value)]))
+}
+
+/** The database of a session, from which its table is not to move. */
+export function databaseOf({ rows }: MysqlAnswer): string {
+  const name = Buffer.from(textOfBytes(rows[0]?.[0]), 'hex').toString()
+  if (name === '') throw new UnfitSession('No database selected', databaseMissing)
+  return name
 }
 
 export function isSwitchedOn(value: string | undefined): boolean {
@@ -35,18 +42,22 @@ export function commitsByHand(session: string): boolean {
   return !isSwitchedOn(session.split(' ')[0])
 }
 
-/** By how much the clocks of a session may differ that was not tampered with, beside the time of the statement. */
-const lagMaxSeconds = 5
+/**
+ * By how much the clocks of a session may differ that was not tampered with: the time of the statement, by a clock that runs at another
+ * speed, and a little. A lease that is granted or ended by a clock that is off by more would be ended before its holder stops.
+ */
+const driftRate = 0.05
+const lagMaxMs = 2
 
 /** Why the session must not be used, as a read that took so long says what it is like; undefined: it may. */
-export function sessionFault(session: string, tookSeconds: number): UnfitSession | undefined {
+export function sessionFault(session: string, tookMs: number): UnfitSession | undefined {
   const [, inTransaction, isReadOnly, isEngineReadOnly, isolation, lag] = session.split(' ')
   if (isSwitchedOn(inTransaction)) return inOpenTransaction()
   if (isSwitchedOn(isReadOnly) || isSwitchedOn(isEngineReadOnly)) {
     return new UnfitSession('The server takes no writes', readOnly)
   }
   if (isolation === 'READ-UNCOMMITTED') return unfitSetting('READ UNCOMMITTED would show locks that nobody got')
-  const isFixed = Number(lag) > lagMaxSeconds + tookSeconds
+  const isFixed = Number(lag) / 1000 > lagMaxMs + tookMs * (1 + driftRate)
   return isFixed ? unfitSetting('its clock was fixed by SET TIMESTAMP') : undefined
 }
 

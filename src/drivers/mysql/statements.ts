@@ -53,14 +53,15 @@ function literal(text: string): string {
   return `x'${Buffer.from(text).toString('hex')}'`
 }
 
-/** A name of a table as an identifier. */
+/** A name of a table or database as an identifier. */
 export function tableIdentifier(name: string): string {
   return `\`${name.replaceAll('`', '``')}\``
 }
 
-/** Makes the table. */
-export function createTable(table: string): string {
-  return `create table if not exists ${tableIdentifier(table)} (
+/** Makes the table; without a database, in that of the session. */
+export function createTable(table: string, database?: string): string {
+  const place = database === undefined ? '' : `${tableIdentifier(database)}.`
+  return `create table if not exists ${place}${tableIdentifier(table)} (
   \`name\` varbinary(1024) not null primary key,
   \`revisions\` varbinary(${revisionLength * revisionsKept}) not null,
   \`document\` longblob not null,
@@ -73,6 +74,12 @@ export function createTable(table: string): string {
 /** What tells servers apart, and may lose an answered write. Only those variables that the server has come back. */
 export const serverVariables = `show global variables where variable_name in ('version', 'read_only', 'innodb_read_only', 'innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog', 'max_allowed_packet', 'wsrep_on', 'server_uuid', 'server_id', 'hostname', 'port', 'group_replication_group_name')`
 
+/** The database of the session, as the hexadecimal digits of its name: no character set changes those. */
+export const sessionDatabase = 'select hex(convert(database() using utf8mb4))'
+
+/** Answered like a write, with the flags of the session. */
+export const sessionFlags = 'do 0'
+
 /** What a server is like: it decides how statements are written. */
 export interface MysqlDialect {
   readonly isMariadb: boolean
@@ -82,20 +89,28 @@ export interface MysqlDialect {
 export class MysqlStatements {
   readonly #table: string
   readonly #tableName: string
+  readonly #database: string
   readonly #dialect: MysqlDialect
   readonly #session: string
 
-  constructor(table: string, dialect: MysqlDialect) {
-    this.#table = tableIdentifier(table)
+  /** The table is named with its database: `use` changes that of a session. */
+  constructor(database: string, table: string, dialect: MysqlDialect) {
+    this.#table = `${tableIdentifier(database)}.${tableIdentifier(table)}`
     this.#tableName = table
+    this.#database = database
     this.#dialect = dialect
     const [isolation, inTransaction] = dialect.isMariadb
       ? ['@@tx_isolation', '@@in_transaction']
       : ['@@transaction_isolation', '0']
-    // The clock of a session can be fixed by `set timestamp`: it then differs from that of sysdate.
-    const lag = 'abs(timestampdiff(second, now(), sysdate()))'
+    // The clock of a session can be fixed by `set timestamp`: it then differs from that of sysdate. In microseconds.
+    const lag = 'abs(timestampdiff(microsecond, now(6), sysdate(6)))'
     const values = ['@@autocommit', inTransaction, '@@global.read_only', '@@global.innodb_read_only', isolation, lag]
     this.#session = `concat_ws(' ', ${values.join(', ')})`
+  }
+
+  /** Makes the table. */
+  create(): string {
+    return createTable(this.#tableName, this.#database)
   }
 
   /** Name, revisions and document of the first row and of the rows of these names; with each the clock and the session. */
@@ -159,7 +174,7 @@ export class MysqlStatements {
 
   /** The engine of the table, and when it was made here, in seconds since 1970. */
   table(): string {
-    return `select engine, coalesce(unix_timestamp(create_time), 0) from information_schema.tables where table_schema = database() and table_name = convert(${literal(this.#tableName)} using utf8mb4) limit 1`
+    return `select engine, coalesce(unix_timestamp(create_time), 0) from information_schema.tables where table_schema = convert(${literal(this.#database)} using utf8mb4) and table_name = convert(${literal(this.#tableName)} using utf8mb4) limit 1`
   }
 }
 

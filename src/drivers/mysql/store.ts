@@ -10,6 +10,7 @@ import { isTableMissing, isWorthReadingAgain, type UnfitSession } from './faults
 import {
   commitsByHand,
   copyNameOf,
+  databaseOf,
   inOpenTransaction,
   isSwitchedOn,
   refuseUnfitServer,
@@ -21,12 +22,13 @@ import {
 } from './server-checks.ts'
 import {
   birthName,
-  createTable,
   hourOf,
   MysqlStatements,
   noRevision,
   serverStatus,
   serverVariables,
+  sessionDatabase,
+  sessionFlags,
   type MysqlRow,
 } from './statements.ts'
 
@@ -63,30 +65,36 @@ export class MysqlStore {
   readonly #statements: MysqlStatements
   readonly #variables: ServerTexts
   readonly #isMariadb: boolean
+  /** MySQL does not tell a reading whether it is inside a transaction, where it may be old. Only others leave one open. */
+  readonly #asksForFlags: boolean
   #tidiedAt = -Infinity
   #tidying: Promise<void> | undefined
 
-  private constructor(clients: MysqlClients, options: MysqlStoreOptions, variables: ServerTexts) {
+  private constructor(clients: MysqlClients, options: MysqlStoreOptions, variables: ServerTexts, database: string) {
     this.#clients = clients
     this.#options = options
     this.#variables = variables
     this.#isMariadb = /mariadb/i.test(variables.get('version') ?? '')
+    this.#asksForFlags = !this.#isMariadb && !clients.isOwned
     const isGalera = isSwitchedOn(variables.get('wsrep_on'))
-    this.#statements = new MysqlStatements(options.table, { isMariadb: this.#isMariadb, isGalera })
+    this.#statements = new MysqlStatements(database, options.table, { isMariadb: this.#isMariadb, isGalera })
     this.warnings = serverWarnings(variables)
   }
 
   /** Connects, makes what is missing, and refuses a server that would not be safe. */
   static async open(clients: MysqlClients, options: MysqlStoreOptions): Promise<MysqlStore> {
     const { timeoutMs } = options
-    const variables = await retryingWithin(
+    const { variables, database } = await retryingWithin(
       timeoutMs,
       (leftMs) =>
-        using(clients, leftMs, async (connection) => textsByName(await connection.query(serverVariables, leftMs))),
+        using(clients, leftMs, async (connection) => ({
+          variables: textsByName(await connection.query(serverVariables, leftMs)),
+          database: databaseOf(await connection.query(sessionDatabase, leftMs)),
+        })),
       isWorthReadingAgain,
     )
     refuseUnfitServer(variables)
-    const store = new MysqlStore(clients, options, variables)
+    const store = new MysqlStore(clients, options, variables, database)
     await store.#makeTable()
     return store
   }
@@ -106,7 +114,7 @@ export class MysqlStore {
       const sql = this.#statements.read(names.slice(from, from + namesMax))
       const answer = await this.#readFit(connection, sql, withinMs).catch(async (error: unknown) => {
         if (!isTableMissing(error)) throw error
-        await connection.query(createTable(this.#options.table), withinMs)
+        await connection.query(this.#statements.create(), withinMs)
         return this.#readFit(connection, sql, withinMs)
       })
       for (const [name, revisions, document, micros] of answer.rows) {
@@ -138,7 +146,11 @@ export class MysqlStore {
       await connection.commitAtOnce(withinMs)
       return this.#readFit(connection, sql, withinMs)
     }
-    const unfit = sessionFault(textOfBytes(session), (performance.now() - startedAt) / 1000)
+    const tookMs = performance.now() - startedAt
+    const isInTransaction = async (): Promise<boolean> =>
+      (await connection.query(sessionFlags, withinMs)).isInTransaction
+    const fault = sessionFault(textOfBytes(session), tookMs)
+    const unfit = fault ?? (this.#asksForFlags && (await isInTransaction()) ? inOpenTransaction() : undefined)
     if (unfit === undefined) return answer
     throw this.#unfit(connection, unfit)
   }
@@ -156,7 +168,6 @@ export class MysqlStore {
       affectedRows,
       isInTransaction,
     } = await connection.query(this.#statements.write(rows), withinMs)
-    // MySQL tells no session whether it is inside a transaction: only the answer to a write does.
     if (isInTransaction) throw this.#unfit(connection, inOpenTransaction())
     // A replaced row counts twice, one that was left alone at most once.
     if (affectedRows === 2 * rows.length && rows.every(({ expected }) => expected !== noRevision))
@@ -345,7 +356,7 @@ interface Birth {
 
 function birthOf(text: string): Birth {
   try {
-    return JSON.parse(text) as Birth
+    return (JSON.parse(text) as Birth | null) ?? {}
   } catch {
     return {}
   }

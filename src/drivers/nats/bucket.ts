@@ -19,12 +19,15 @@ export interface StreamConfig {
   readonly mirror?: object
   readonly sources?: readonly object[]
   readonly allow_msg_ttl?: boolean
+  readonly subject_transform?: object
   /** Servers from 2.12 on. */
   readonly persist_mode?: string
 }
 
-interface StreamInfo {
+export interface StreamInfo {
   readonly config?: StreamConfig
+  /** The server's time, from servers 2.10 on. */
+  readonly ts?: string
 }
 
 /** What is asked of a bucket. */
@@ -38,8 +41,13 @@ export interface BucketWish {
 /** Calls that a cluster in turmoil leaves unanswered are sent again, so often within the timeout. */
 const attempts = 4
 
-/** The stream's configuration. Makes the stream if it is not there; several may at once. */
-export async function openBucket(api: JetStreamApi, wish: BucketWish, timeoutMs: number): Promise<StreamConfig> {
+/** The stream as it is. */
+export function bucketInfo(api: JetStreamApi, bucket: string, withinMs: number): Promise<StreamInfo> {
+  return api.call(`STREAM.INFO.KV_${bucket}`, {}, withinMs)
+}
+
+/** The stream. Makes it if it is not there; several may at once. */
+export async function openBucket(api: JetStreamApi, wish: BucketWish, timeoutMs: number): Promise<StreamInfo> {
   refuseReplicas(api, wish.bucket, wish.replicas)
   const callMs = Math.ceil(timeoutMs / attempts)
   const endsAt = performance.now() + timeoutMs
@@ -52,14 +60,10 @@ export async function openBucket(api: JetStreamApi, wish: BucketWish, timeoutMs:
   }
 }
 
-async function openOrMake(api: JetStreamApi, { bucket, replicas }: BucketWish, callMs: number): Promise<StreamConfig> {
+async function openOrMake(api: JetStreamApi, { bucket, replicas }: BucketWish, callMs: number): Promise<StreamInfo> {
   const stream = `KV_${bucket}`
-  const info = async (): Promise<StreamConfig> => {
-    const { config } = (await api.call(`STREAM.INFO.${stream}`, {}, callMs)) as StreamInfo
-    return config ?? {}
-  }
   try {
-    return await info()
+    return await bucketInfo(api, bucket, callMs)
   } catch (error) {
     if (!(error instanceof JetStreamRefusal) || error.code !== apiCode.noStream) throw error
   }
@@ -82,12 +86,11 @@ async function openOrMake(api: JetStreamApi, { bucket, replicas }: BucketWish, c
     ...(api.isAtLeast(2, 11) && { allow_msg_ttl: true }),
   }
   try {
-    const created = (await api.call(`STREAM.CREATE.${stream}`, config, callMs)) as StreamInfo
-    return created.config ?? {}
+    return await api.call(`STREAM.CREATE.${stream}`, config, callMs)
   } catch (error) {
     // Another process was quicker.
     if (!(error instanceof JetStreamRefusal) || error.code !== apiCode.streamExists) throw error
-    return info()
+    return bucketInfo(api, bucket, callMs)
   }
 }
 
@@ -111,6 +114,8 @@ export function refuseUnsafe(bucket: string, config: StreamConfig): void {
     throw unsafe(bucket, 'makes room by removing the oldest locks', 'Set its discard policy to "new"')
   if (config.discard_new_per_subject === true)
     throw unsafe(bucket, 'takes no second write of a key', 'Set discard_new_per_subject to false')
+  if (config.subject_transform !== undefined)
+    throw unsafe(bucket, 'stores messages under other subjects', 'Use a bucket without a subject transform')
   if (config.sealed === true) throw unsafe(bucket, 'is sealed', 'Use another bucket')
   if (config.no_ack === true) throw unsafe(bucket, 'does not answer writes', 'Set no_ack to false')
   if (config.persist_mode === 'async')

@@ -7,6 +7,7 @@ export const apiCode = {
   noMessage: 10_037,
   noStream: 10_059,
   streamExists: 10_058,
+  noMessageTtl: 10_166,
   wrongSequence: 10_071,
   wrongSequenceConstant: 10_164,
 } as const
@@ -47,6 +48,10 @@ interface NatsExplanation extends Explanation {
 
 const timedOut: NatsExplanation = explanations.timedOut
 const badLogin: NatsExplanation = { ...explanations.badLogin, isRefused: true }
+const missingRight: NatsExplanation = {
+  reason: 'auth',
+  advice: 'Give this user the permissions that docs/stores/nats.md lists.',
+}
 const failover: NatsExplanation = {
   reason: 'failover',
   advice: 'The bucket has no leader now, or JetStream is not enabled there; try again.',
@@ -57,10 +62,9 @@ const failover: NatsExplanation = {
 const byText: readonly (readonly [RegExp, NatsExplanation])[] = [
   // Thrown before anything is sent.
   [/ClosedConnectionError/, { ...explanations.network, isRefused: true }],
-  [
-    /Permissions? ?Violation/i,
-    { reason: 'auth', advice: 'Give this user the permissions that docs/stores/nats.md lists.', isRefused: true },
-  ],
+  // The answer was not received: what was asked may have been done.
+  [/Violation for Subscription/i, missingRight],
+  [/Permissions? ?Violation/i, { ...missingRight, isRefused: true }],
   [/Authoriz|Authenticat/i, badLogin],
   [
     /max(?:imum)?[ _]payload|message size exceeds maximum/i,

@@ -2,7 +2,7 @@
 
 const plain = /^[\w-]$/
 const encoder = new TextEncoder()
-const decoder = new TextDecoder('utf-8', { fatal: true })
+const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** The token of a key. A byte that is no ASCII letter, digit, `-` or `_` is written as `=XX`: at most 3 kB, where NATS takes 4. */
 export function tokenOfKey(key: string): string {

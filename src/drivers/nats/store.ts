@@ -1,6 +1,6 @@
 /** One document a key in a KV bucket of JetStream. The sequence number of a key's last message is what a swap compares. */
 import type { ListQuery, Supports } from '../../core/contract/driver.ts'
-import type { LeaseholdError } from '../../core/errors.ts'
+import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 import { CallSemaphore } from '../kit/call-semaphore.ts'
 import { CallTimedOut, withTimeout } from '../kit/call-timeout.ts'
 import { Lifecycle } from '../kit/lifecycle.ts'
@@ -14,12 +14,13 @@ import type {
 } from '../document/observed/clockless-store.ts'
 import type { ObservedDocument } from '../document/observed/observed-document.ts'
 import {
+  bucketInfo,
   bucketWarnings,
   openBucket,
   refuseReplicas,
   refuseUnsafe,
   type BucketWish,
-  type StreamConfig,
+  type StreamInfo,
 } from './bucket.ts'
 import type { NatsConnectionLike } from './client.ts'
 import { apiCode, isNatsRefusal, isStreamMissing, JetStreamRefusal, natsError } from './errors.ts'
@@ -27,7 +28,7 @@ import { JetStreamApi, type StreamMessage } from './jetstream-api.ts'
 import { keyOfToken, tokenOfKey } from './keys.ts'
 import { bucketPage } from './listing.ts'
 import { Notifications } from './notifications.ts'
-import { sweepBucket } from './sweep.ts'
+import { idleKeptMs, sweepBucket } from './sweep.ts'
 
 /** What a swap compares. */
 export interface NatsRevision {
@@ -48,8 +49,19 @@ export interface NatsStoreSetup extends BucketWish {
 interface Session {
   readonly connection: NatsConnectionLike
   readonly api: JetStreamApi
-  config: StreamConfig
+  bucket: BucketState
   readonly notifications: Notifications
+}
+
+/** What was last seen of the bucket. */
+interface BucketState {
+  readonly takesTtls: boolean
+  /** When that was, by the clock of this process. */
+  readonly at: number
+  /** What the server's clock said then; NaN: unknown. */
+  readonly serverMs: number
+  /** Why locks are not safe there any more. */
+  readonly refusal: LeaseholdError | undefined
 }
 
 /** Calls under way at a time: a server drops calls beyond some thousands. */
@@ -62,6 +74,9 @@ const revisionLastsMs = 1000
 /** After so long without an answer a ping is sent, which may take as long. */
 const silentMs = 1000
 const closeMs = 2000
+/** A bucket is looked at again after so long: somebody may have changed it, or made it anew. */
+const bucketCheckMs = 5000
+const checkTimeoutMs = 1000
 /** Idle documents written between two sweeps, where the server does not remove them by itself. */
 const idlePerSweep = 500
 
@@ -88,6 +103,7 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
     | undefined
   #sweeping: Promise<void> | undefined
   #mending: Promise<void> | undefined
+  #checking: Promise<void> | undefined
   #idleWrites = 0
 
   constructor(setup: NatsStoreSetup) {
@@ -107,11 +123,12 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
     const session = this.#lifecycle.shut()
     await this.#lifecycle.settled()
     if (session !== undefined) await this.#end(session)
-    await Promise.all([this.#sweeping, this.#mending])
+    await Promise.all([this.#sweeping, this.#mending, this.#checking])
   }
 
   async load(keys: readonly string[], withinMs?: number): Promise<readonly LoadedObserved<NatsRevision>[]> {
-    return this.#during(async ({ api }) => {
+    return this.#during(async (session) => {
+      const { api } = this.#safe(session)
       const messages = await this.#each(keys, withinMs, (key, leftMs) =>
         api.message(this.#stream, { last_by_subj: this.#subject(key) }, leftMs),
       )
@@ -125,10 +142,10 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
     withinMs?: number,
   ): Promise<readonly ObservedOutcome<NatsRevision>[]> {
     const faults: unknown[] = []
-    const outcomes = await this.#during(({ api, config }) =>
+    const outcomes = await this.#during(async (session) =>
       this.#each(swaps, withinMs, async (swap, leftMs): Promise<ObservedOutcome<NatsRevision>> => {
         try {
-          return await this.#swapOne(api, config, swap, leftMs)
+          return await this.#swapOne(this.#safe(session), swap, leftMs)
         } catch (error) {
           faults.push(error)
           return { unknown: natsError(error) }
@@ -142,22 +159,30 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
   }
 
   async #swapOne(
-    api: JetStreamApi,
-    config: StreamConfig,
+    session: Session,
     { key, document, revision, idle }: SwapObserved<NatsRevision>,
     leftMs: number | undefined,
   ): Promise<ObservedOutcome<NatsRevision>> {
     const at = performance.now()
     if (at - revision.at > revisionLastsMs) return 'conflict'
-    const isSelfRemoving = idle && config.allow_msg_ttl === true
-    const headers = {
-      'Nats-Expected-Stream': this.#stream,
-      'Nats-Expected-Last-Subject-Sequence': String(revision.seq),
-      ...(isSelfRemoving && { 'Nats-TTL': '25h' }),
+    const { api } = session
+    const ttl = idle ? removalTtl(document, session.bucket) : undefined
+    const write = (more: object, withinMs = leftMs): Promise<number> => {
+      const headers = {
+        'Nats-Expected-Stream': this.#stream,
+        'Nats-Expected-Last-Subject-Sequence': String(revision.seq),
+        ...more,
+      }
+      return api.store(this.#subject(key), JSON.stringify(document), headers, withinMs)
     }
     try {
-      const seq = await api.store(this.#subject(key), JSON.stringify(document), headers, leftMs)
-      if (idle && !isSelfRemoving) this.#noteIdle(api)
+      const seq = await write(ttl === undefined ? {} : { 'Nats-TTL': ttl }).catch((error: unknown) => {
+        if (!isRefusedTtl(error)) throw error
+        // The bucket was made anew, and takes none.
+        this.#check(session)
+        return write({}, leftMs === undefined ? undefined : leftMs - (performance.now() - at))
+      })
+      if (idle && ttl === undefined) this.#noteIdle(api)
       return { written: { seq, at } }
     } catch (error) {
       if (isConflict(error)) return 'conflict'
@@ -210,22 +235,45 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
     const connection = typeof source === 'function' ? await source() : source
     try {
       const api = new JetStreamApi(connection, timeoutMs)
-      const config = await this.#bucket(api)
+      const bucket = this.#judged(api, await openBucket(api, this.#setup, timeoutMs))
+      if (bucket.refusal !== undefined) throw bucket.refusal
       const notifications = new Notifications(connection, this.#setup.bucket)
       if (this.#listener !== undefined) notifications.start(this.#listener)
-      return { connection, api, config, notifications }
+      return { connection, api, bucket, notifications }
     } catch (error) {
       if (typeof source === 'function') await connection.close().catch(() => {})
       throw natsError(error)
     }
   }
 
-  async #bucket(api: JetStreamApi): Promise<StreamConfig> {
-    const config = await openBucket(api, this.#setup, this.#setup.timeoutMs)
-    refuseReplicas(api, this.#setup.bucket, config.num_replicas ?? 1)
-    refuseUnsafe(this.#setup.bucket, config)
-    this.warnings = bucketWarnings(this.#setup, config)
-    return config
+  #judged(api: JetStreamApi, { config = {}, ts = '' }: StreamInfo): BucketState {
+    let refusal: LeaseholdError | undefined
+    try {
+      refuseReplicas(api, this.#setup.bucket, config.num_replicas ?? 1)
+      refuseUnsafe(this.#setup.bucket, config)
+      this.warnings = bucketWarnings(this.#setup, config)
+    } catch (error) {
+      refusal = natsError(error)
+    }
+    return { takesTtls: config.allow_msg_ttl === true, at: performance.now(), serverMs: Date.parse(ts), refusal }
+  }
+
+  /** The session, if locks are still safe in its bucket. */
+  #safe(session: Session): Session {
+    const { refusal } = session.bucket
+    if (refusal === undefined) return session
+    throw new LeaseholdError('UNAVAILABLE', plainMessageOf(refusal), { reason: 'configuration' })
+  }
+
+  /** Looks at the bucket again. Not waited for. */
+  #check(session: Session): void {
+    if (this.#checking !== undefined || this.#lifecycle.isShut) return
+    const { api } = session
+    this.#checking = bucketInfo(api, this.#setup.bucket, checkTimeoutMs)
+      .then((info) => void (session.bucket = this.#judged(api, info)))
+      // The call that waits for an answer of its own says what is wrong.
+      .catch(() => {})
+      .then(() => (this.#checking = undefined))
   }
 
   async #end({ connection, notifications }: Session): Promise<void> {
@@ -236,6 +284,7 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
 
   async #during<Result>(work: (session: Session) => Promise<Result>): Promise<Result> {
     const session = await this.#session()
+    if (performance.now() - session.bucket.at > bucketCheckMs) this.#check(session)
     const timer = setTimeout(() => this.#refresh(session.connection), silentMs)
     try {
       return await work(session)
@@ -258,7 +307,10 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
 
   /** The bucket was removed: it is made again, empty. If it only has no leader, it cannot be. */
   #makeAgain(session: Session): void {
-    this.#mend(async () => void (session.config = await this.#bucket(session.api)))
+    const { api } = session
+    this.#mend(async () => {
+      session.bucket = this.#judged(api, await openBucket(api, this.#setup, this.#setup.timeoutMs))
+    })
   }
 
   /** Not waited for, one at a time. What fails is tried again after the next call that fails. */
@@ -297,9 +349,7 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
   #sweep(api: JetStreamApi): void {
     if (this.#sweeping !== undefined || this.#lifecycle.isShut) return
     const place = { stream: this.#stream, subjects: this.#subjects, isClosed: () => this.#lifecycle.isShut }
-    this.#sweeping = sweepBucket(api, place, (message) => documentOf(message)?.claims.length === 0).finally(
-      () => (this.#sweeping = undefined),
-    )
+    this.#sweeping = sweepBucket(api, place, documentOf).finally(() => (this.#sweeping = undefined))
   }
 
   get #stream(): string {
@@ -318,6 +368,19 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
 function isConflict(error: unknown): boolean {
   if (!(error instanceof JetStreamRefusal)) return false
   return error.code === apiCode.wrongSequence || error.code === apiCode.wrongSequenceConstant
+}
+
+function isRefusedTtl(error: unknown): boolean {
+  return error instanceof JetStreamRefusal && error.code === apiCode.noMessageTtl
+}
+
+/**
+ * After how long the server is to remove an idle document, counted from its writing: a day and an hour, and for as long as its last
+ * fence is ahead of the server's clock. Undefined: the bucket cannot, or the clock is unknown.
+ */
+function removalTtl({ lastFence }: ObservedDocument, { takesTtls, serverMs, at }: BucketState): string | undefined {
+  const aheadMs = Math.max(0, lastFence / 1000 - (serverMs + performance.now() - at))
+  return takesTtls && Number.isFinite(aheadMs) ? `${Math.ceil((aheadMs + idleKeptMs) / 1000)}s` : undefined
 }
 
 /** The document of a message; undefined: there is none, or it was deleted with the tools of KV. */
