@@ -49,7 +49,19 @@ function writeTable(folder: string): void {
   writeFileSync(page, `${before}${begin}\n\n${tableOf(folder)}\n\n${end}${after}`)
 }
 
-const stores = ['sqlite', 'redis', 'redis-cluster', 'postgres', 'mysql', 'mongodb', 'etcd', 'nats', 'quorum', 'http']
+const stores = [
+  'sqlite',
+  'redis',
+  'redis-cluster',
+  'postgres',
+  'mysql',
+  'mongodb',
+  'etcd',
+  'nats',
+  's3',
+  'quorum',
+  'http',
+]
 
 function tableOf(folder: string): string {
   const heads = [
