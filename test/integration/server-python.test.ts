@@ -18,7 +18,8 @@ import { tokenOf } from '../support/tokens.ts'
 const python = needProgram('python3', ['python3'])
 const run = promisify(execFile)
 const worker = path.resolve('test/children/python-worker.py')
-const options = { timeout: 100_000, env: { ...process.env, PYTHONPATH: path.resolve('examples') } }
+const env = { ...process.env, PYTHONPATH: path.resolve('examples'), PYTHONDONTWRITEBYTECODE: '1' }
+const options = { timeout: 100_000, env }
 
 test('workers in Python and a client of ours count under one lock, and no count is lost', async () => {
   const { url } = await startServer()
