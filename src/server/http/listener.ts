@@ -262,11 +262,8 @@ export class HttpListener {
     call.isOpen &&= signIn === undefined
     if (!call.isOpen) this.#connections.know(request.socket)
     call.owner = call.token === undefined ? `address ${seen.address}` : `token ${call.token}`
-    call.holding = this.#held.hold({
-      owner: call.owner,
-      connection,
-      drop: () => this.#connections.drop(request.socket, 'bytes'),
-    })
+    const drop = (): void => this.#connections.drop(request.socket, 'bytes')
+    call.hold(this.#held.hold({ owner: call.owner, connection, drop }))
     if (call.token === undefined || route.always === true) return
     const { callsPerTokenMax, waitsPerTokenMax } = this.accessPolicy.limits
     const isWait = waits(authorized)

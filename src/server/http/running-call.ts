@@ -26,6 +26,7 @@ export class RunningCall {
   /** Its place among the calls that end with their token. */
   open: Disposable | undefined
   holding: ByteHolding | undefined
+  #isClosed = false
   isCarriedOut = false
   /** True: nobody has signed in, though there are tokens, and the connection is not kept for that. */
   isOpen: boolean
@@ -53,8 +54,15 @@ export class RunningCall {
     if (this.response.headersSent) this.response.end()
   }
 
+  /** Counts what it keeps in memory. If its caller has gone meanwhile, nothing is counted: nobody would end that. */
+  hold(holding: ByteHolding): void {
+    this.holding = holding
+    if (this.#isClosed) holding[Symbol.dispose]()
+  }
+
   /** The caller has all of the answer, or has gone. Repeatable. */
   closed(): void {
+    this.#isClosed = true
     this.over.abort(callerGone)
     this.holding?.[Symbol.dispose]()
     // Until the route has answered, the call counts, whether its caller has gone or not.
