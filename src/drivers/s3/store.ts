@@ -1,4 +1,5 @@
 /** The store without a clock that a bucket is: one object a key, written on the condition that nobody has written since. */
+import { utf8Length } from '../../core/contract/bounds.ts'
 import type { ListQuery, Supports } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { claimsPerPage } from '../kit/paging.ts'
@@ -9,6 +10,7 @@ import type {
   ObservedDocument,
   SwapObserved,
 } from '../document/driver.ts'
+import { documentBytesMaxOf } from '../document/observed/observed-document.ts'
 import { objectBytesMax, type Bucket, type StoredObject } from './bucket.ts'
 import { settingsWarnings } from './bucket-settings.ts'
 import { namePrefix, objectName, probeName } from './object-names.ts'
@@ -105,7 +107,7 @@ export class S3Store implements ClocklessStore<Etag> {
 
   async #put({ key, document, revision }: SwapObserved<Etag>, withinMs: number): Promise<boolean> {
     const text = JSON.stringify({ key, ...document })
-    if (new TextEncoder().encode(text).length > objectBytesMax) throw tooLarge()
+    if (utf8Length(text) > documentBytesMaxOf(document, objectBytesMax)) throw tooLarge()
     const deadline = performance.now() + withinMs
     const name = await this.#nameOf(key)
     if (await this.#bucket.put(name, text, revision, withinMs)) return true
