@@ -1,4 +1,4 @@
-import type { Claim, ClaimStatus, LockDriver } from '../../../src/core/contract/driver.ts'
+import type { Claim, ClaimStatus, LockDriver, Notification } from '../../../src/core/contract/driver.ts'
 import { trustedUntil } from '../../../src/core/time/deadline.ts'
 import { documentDriver } from '../../../src/drivers/document/driver.ts'
 import { clocklessOverNetwork, SimulatedLink, type Weather } from '../../../src/testing/simulation/network.ts'
@@ -13,6 +13,8 @@ export interface Schedule {
   readonly overlaps: readonly string[]
   /** Grants whose fence was not above all before them. */
   readonly fences: readonly string[]
+  /** Holds that began with a notification. */
+  readonly told: number
 }
 
 const hourMs = 3_600_000
@@ -37,10 +39,10 @@ export async function playSchedule(seed: number, seconds = 20): Promise<Schedule
   const world = new World(seed)
   const shelf = new ClocklessShelf()
   const until = seconds * 1000
-  const play: Play = { world, shelf, until, holds: [], overlaps: [], fences: [], lastFence: 0, names: 0 }
+  const play: Play = { world, shelf, until, holds: [], overlaps: [], fences: [], lastFence: 0, names: 0, told: 0 }
   const owners = Array.from({ length: world.between(2, 4) }, () => live(play))
   await world.run(Promise.race([Promise.all(owners), world.wait(until + 30_000)]))
-  return { holds: play.holds.length, overlaps: play.overlaps, fences: play.fences }
+  return { holds: play.holds.length, overlaps: play.overlaps, fences: play.fences, told: play.told }
 }
 
 interface Play {
@@ -52,6 +54,7 @@ interface Play {
   readonly fences: string[]
   lastFence: number
   names: number
+  told: number
 }
 
 /** One process after another, each with a clock of its own. */
@@ -65,12 +68,13 @@ async function live(play: Play): Promise<void> {
     const line = new SimulatedLink(world, process, weather(world))
     const polling = { minMs: 10, maxMs: 50, keysPerSecondMax: 100 }
     const driver = documentDriver(clocklessOverNetwork(line, shelf.store(polling)), process.environment)
-    const owner = new Owner(play, process, driver)
+    // Two of one process hand over to each other by notifications of its driver.
+    const owners = Array.from({ length: world.between(1, 2) }, () => new Owner(play, process, driver))
     const lifeMs = world.between(500, 6000)
     const ended = world.wait(lifeMs).then(() => process.kill())
     injectStops(world, process, until)
-    await Promise.race([owner.work(), process.killed, ended])
-    owner.die()
+    await Promise.race([Promise.all(owners.map((owner) => owner.work())), process.killed, ended])
+    for (const owner of owners) owner.die()
     void driver.close()
   }
 }
@@ -101,6 +105,8 @@ class Owner {
   readonly #process: SimulatedProcess
   readonly #driver: LockDriver
   #hold: Hold | undefined
+  /** What it waits with, and until when the last answer lets it trust that, if it is granted. */
+  #waiting: { readonly claim: Claim; readonly until: number } | undefined
   /** The shortest lease that was asked for and never answered bounds what later answers give. */
   #doubtMs = Infinity
 
@@ -108,6 +114,7 @@ class Owner {
     this.#play = play
     this.#process = process
     this.#driver = driver
+    driver.listen?.((_key, id, notification) => this.#notified(id, notification))
   }
 
   async work(): Promise<void> {
@@ -120,7 +127,23 @@ class Owner {
 
   /** Its process has ended: what it trusted ended with it. */
   die(): void {
+    this.#waiting = undefined
     this.#endHold()
+  }
+
+  /** As the client does: a grant that it is told of does not restart its lease. */
+  #notified(id: string, notification: Notification): void {
+    if (notification === 'poll' || !this.#process.isAlive) return
+    if (notification.state === 'absent' && this.#hold?.who === id) return this.#endHold()
+    const waiting = this.#waiting
+    if (notification.state !== 'held' || waiting?.claim.id !== id || this.#hold !== undefined) return
+    const { world } = this.#play
+    const told = trustedUntil(this.#process.environment.now(), notification.ttlMs)
+    const until = Math.min(waiting.until, this.#trueTime(told))
+    this.#waiting = undefined
+    if (until <= world.now) return
+    this.#play.told += 1
+    this.#begin(waiting.claim, notification.fence, until)
   }
 
   async #turn(): Promise<void> {
@@ -133,6 +156,10 @@ class Owner {
     while (status?.state === 'waiting' || status?.state === 'unknown') {
       if (world.now > giveUpAt) break
       await this.#process.wait(world.between(5, 40))
+      if (this.#hold !== undefined) {
+        status = { state: 'held', fence: 0, ttlMs: 1 }
+        break
+      }
       const again = status.state === 'unknown' ? ({ op: 'claim', claim } as const) : renewal(claim.id, ttlMs)
       status = await this.#trusting(claim, ttlMs, () => this.#send(again))
     }
@@ -145,6 +172,7 @@ class Owner {
     }
     // At times it works to the last moment that it may, without a word to the store.
     if (this.#hold !== undefined && world.chance(0.4)) await this.#process.wait(2 * ttlMs)
+    this.#waiting = undefined
     this.#endHold()
     for (let tries = 0; tries < 5; tries += 1) {
       const released = await this.#send({ op: 'release', key, id: claim.id })
@@ -161,6 +189,10 @@ class Owner {
     if (this.#hold !== undefined) this.#cut(this.#trueTime(trustedUntil(sentAt, ttlMs)))
     const status = await ask()
     if (status.state === 'unknown') this.#doubtMs = Math.min(this.#doubtMs, ttlMs)
+    this.#waiting = undefined
+    if (status.state === 'waiting' && this.#hold === undefined) {
+      this.#waiting = { claim, until: this.#trueTime(trustedUntil(sentAt, Math.min(status.ttlMs, this.#doubtMs))) }
+    }
     if (status.state === 'held') {
       const until = this.#trueTime(trustedUntil(sentAt, Math.min(status.ttlMs, this.#doubtMs)))
       if (this.#hold === undefined && until > world.now) this.#begin(claim, status.fence, until)
