@@ -20,6 +20,7 @@ import { claim, claimOf, fenceOf, release, renew, untilAnswered } from '../suppo
 import { DynamodbProxy, type DynamodbFault, type DynamodbRequest } from '../support/dynamodb-proxy.ts'
 import { dynamodbClient, DynamodbServer, freshTable } from '../support/dynamodb-server.ts'
 import { eventually } from '../support/eventually.ts'
+import { rounds } from '../support/extent.ts'
 
 const server = await DynamodbServer.start()
 const direct = dynamodbClient(server.port)
@@ -689,6 +690,50 @@ describe('an item', () => {
     await direct.send(new DeleteItemCommand({ TableName: table, Key: { k: { S: 'a' } } }))
     expect(fenceOf(await claim(driver, claimOf('a')))).toBeGreaterThan(fence)
   })
+})
+
+test('whatever the network does to requests, nobody holds what another holds, and fences only grow', async () => {
+  const table = freshTable()
+  const names = ['a', 'b']
+  const holders = new Map<string, Lease>()
+  const fences = new Map<string, number>()
+  const faults: string[] = []
+  let holds = 0
+  const until = performance.now() + rounds(6000, 60_000)
+  const network = (): DynamodbFault | undefined => {
+    const chance = Math.random()
+    if (chance < 0.05) return 'lose reply'
+    if (chance < 0.1) return 'twice'
+    if (chance < 0.15) return { lateMs: Math.random() * 2000 }
+    if (chance < 0.2) return { error: 'ThrottlingException' }
+    return chance < 0.22 ? 'silence' : undefined
+  }
+  const work = async (locks: Locks): Promise<void> => {
+    while (performance.now() < until) {
+      const name = names[Math.floor(Math.random() * names.length)] ?? 'a'
+      const lease = await locks.acquire(name, { wait: '2s' }).catch(() => undefined)
+      if (lease === undefined || lease.signal.aborted) continue
+      holds += 1
+      if (holders.get(name)?.signal.aborted === false) faults.push(`${name} was held when ${lease.fence} was granted`)
+      if (lease.fence <= (fences.get(name) ?? 0)) faults.push(`${lease.fence} came after ${fences.get(name)}`)
+      fences.set(name, lease.fence)
+      holders.set(name, lease)
+      await pause(Math.random() * (Math.random() < 0.2 ? 1500 : 50))
+      if (holders.get(name) === lease) holders.delete(name)
+      await lease.release().catch(() => {})
+    }
+  }
+  const live = async (): Promise<void> => {
+    const proxy = await DynamodbProxy.start(server)
+    const driver = await open(clientAt(proxy.port, { maxAttempts: 2 }), table, { timeout: 500, waitMin: 20 })
+    const locks = await locksOn(driver, 1500)
+    proxy.fault = ({ command }) => (/Item$/.test(command) ? network() : undefined)
+    await Promise.all([work(locks), work(locks)])
+    proxy.fault = () => undefined
+  }
+  await Promise.all([live(), live(), live()])
+  expect(faults).toEqual([])
+  expect(holds).toBeGreaterThan(20)
 })
 
 describe('after a crash', () => {

@@ -2,6 +2,7 @@
  * Stands between the AWS SDK and the local DynamoDB: records requests, loses replies, and answers what AWS answers and the local server
  * cannot, as it has no permissions, no capacity and no replicas.
  */
+import { setTimeout as pause } from 'node:timers/promises'
 import { createServer, request as forward, type IncomingMessage, type ServerResponse } from 'node:http'
 import { onTestFinished } from 'vitest'
 import type { DynamodbServer } from './dynamodb-server.ts'
@@ -21,6 +22,10 @@ export type DynamodbFault =
   | 'lose reply'
   /** Not carried out, and no answer ever. */
   | 'silence'
+  /** Carried out twice, as by a proxy that repeats it; the second reply is given. */
+  | 'twice'
+  /** Carried out so much later, whether its client still waits or not. */
+  | { readonly lateMs: number }
   /** Carried out; the reply is changed. */
   | ((reply: Record<string, unknown>) => unknown)
 
@@ -69,19 +74,21 @@ export class DynamodbProxy {
     this.requests.push(received)
     const fault = this.fault(received)
     if (fault === 'silence') return
-    if (typeof fault === 'object') {
+    if (typeof fault === 'object' && 'lateMs' in fault) await pause(fault.lateMs)
+    else if (typeof fault === 'object') {
       const { error, message = 'as AWS says it', status = 400 } = fault
       const text = JSON.stringify({ __type: `com.amazonaws.dynamodb.v20120810#${error}`, message })
       response.writeHead(status, { 'content-type': 'application/x-amz-json-1.0', ...this.headers }).end(text)
       return
     }
     this.underWay += 1
+    if (fault === 'twice') await this.#passedOn(request, body)
     const reply = await this.#passedOn(request, body).finally(() => (this.underWay -= 1))
     if (fault === 'lose reply') {
       response.destroy()
       return
     }
-    const changed = fault === undefined ? reply.text : JSON.stringify(fault(JSON.parse(reply.text)))
+    const changed = typeof fault === 'function' ? JSON.stringify(fault(JSON.parse(reply.text))) : reply.text
     response.writeHead(reply.status, { 'content-type': 'application/x-amz-json-1.0', ...this.headers }).end(changed)
   }
 
