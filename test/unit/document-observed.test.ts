@@ -75,6 +75,41 @@ describe('an observer of a store without a clock', () => {
     expect(await claim(observer, 'c', { wait: false })).toMatchObject({ reason: 'refused' })
   })
 
+  test.each(['asked for', 'watched', 'listed'])(
+    'counts from when the document came, however long it took, where the lease was %s',
+    async (how) => {
+      const { time, shelf, holder } = setting()
+      const store = shelf.store()
+      let answer: ReturnType<typeof deferred> | undefined
+      const slowly = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+        await answer?.promise
+        return work()
+      }
+      const observer = documentDriver<number>(
+        { ...store, load: (keys) => slowly(() => store.load(keys)), list: (query) => slowly(() => store.list(query)) },
+        time.environment,
+      )
+      await claim(holder, 'a')
+      if (how === 'watched') await claim(observer, 'b', { ttlMs: 60_000 })
+      answer = deferred()
+      const asking =
+        how === 'asked for' ? claim(observer, 'early', { wait: false }) : how === 'listed' ? observer.list({}) : undefined
+      await time.advance(500)
+      await renew(holder, 'a')
+      await time.advance(300)
+      answer.resolve()
+      answer = undefined
+      await asking
+      await time.advance(1050)
+      const again = (): Promise<ClaimStatus> =>
+        how === 'watched' ? renew(observer, 'b', 60_000) : claim(observer, 'c', { wait: false })
+      expect(await again()).not.toMatchObject({ state: 'held' })
+      await time.advance(1)
+      expect(await again()).toMatchObject({ state: 'held', after: { how: 'expired' } })
+      await observer.close()
+    },
+  )
+
   test('does not ask any wall clock: two that are hours apart agree', async () => {
     const shelf = new ClocklessShelf()
     const time = fakeTime()
@@ -290,6 +325,13 @@ describe('a driver of a store without a clock', () => {
     expect(shelf.loads).toBe(before + 2)
   })
 
+  test('leaves what it has just taken without reading, also after the machine was asleep', async () => {
+    const { shelf, guessing } = guesser(3_600_000)
+    await claim(guessing, 'a')
+    expect(await release(guessing, 'a')).toMatchObject({ state: 'absent', reason: 'released' })
+    expect(shelf.loads).toBe(0)
+  })
+
   test('relies on nothing that it wrote more than a second ago: the store may have been restored', async () => {
     const { time, shelf, guessing } = guesser()
     await claim(guessing, 'a', { ttlMs: 60_000 })
@@ -344,6 +386,29 @@ describe('an owner on a store without a clock', () => {
     expect(await claim(holder, 'a')).toMatchObject({ state: 'held', ttlMs: 1000 })
     await time.advance(400)
     // What has passed counts with a margin: this process's clock may be the slower one.
+    expect(await claim(holder, 'a')).toMatchObject({ state: 'held', ttlMs: Math.floor(1000 - 400 / 0.95) })
+  })
+
+  test('counts its lease from before the sending, however long the store took to write it', async () => {
+    const time = fakeTime()
+    const store = new ClocklessShelf().store()
+    const writing = deferred()
+    const holder = documentDriver<number>(
+      {
+        ...store,
+        swap: async (swaps) => {
+          const outcomes = await store.swap(swaps)
+          await writing.promise
+          return outcomes
+        },
+      },
+      time.environment,
+    )
+    const claiming = claim(holder, 'a')
+    await time.advance(300)
+    writing.resolve()
+    await claiming
+    await time.advance(100)
     expect(await claim(holder, 'a')).toMatchObject({ state: 'held', ttlMs: Math.floor(1000 - 400 / 0.95) })
   })
 
@@ -593,13 +658,14 @@ describe('after a crash on a store without a clock', () => {
   }
 })
 
-function guesser() {
+function guesser(asleepMs = 0) {
   const time = fakeTime()
   const shelf = new ClocklessShelf()
   const store = shelf.store()
   const real = systemEnvironment()
+  const awake = (): number => time.environment.now() - asleepMs
   // Pauses after lost races pass by themselves.
-  const environment = { ...time.environment, timer: real.timer.bind(real) }
+  const environment = { ...time.environment, awake, timer: real.timer.bind(real) }
   const guessing = documentDriver<number>(
     {
       ...store,
