@@ -25,7 +25,7 @@ export const document: Mutants = {
     file: file('reading-time'),
     find: 'Math.ceil(tookMs * (1 + driftRate))',
     replace: 'Math.ceil(tookMs)',
-    foundBy: withClock,
+    foundBy: ['unit/polled-driver'],
   },
   'documents: a reading is timed from its answer': {
     file: file('driver'),
@@ -139,7 +139,7 @@ export const document: Mutants = {
     replace: '    const now = this.#observedNow()\n    const read = await this.#store.load(keys)\n',
     foundBy: clockless,
   },
-  'observed: a listed lease is counted from when it was asked for': {
+  'observed: a listed lease is counted from before it was read': {
     file: observed('observed-driver'),
     find: '  #shown(key: string, stored: ObservedDocument, now: number, reading: number): ReturnType<typeof withEnds> {\n    this.#observations.see(key, beatsOf(stored), now, reading)\n',
     replace:

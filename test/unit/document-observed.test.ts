@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Claim, ClaimStatus, LockDriver } from '../../src/core/contract/driver.ts'
 import { sleepProofClock, systemEnvironment } from '../../src/core/time/environment.ts'
 import { createLocks } from '../../src/index.ts'
@@ -380,6 +380,82 @@ describe('a driver of a store without a clock', () => {
   })
 })
 
+describe('whoever waits on a store without a clock', () => {
+  const pace = { minMs: 50, maxMs: 60_000, keysPerSecondMax: 1000 }
+
+  /** A holder, and a waiter of another driver, with what the waiter is told. */
+  async function inLine(wishes: { readonly held: Partial<Claim>; readonly waiting: Partial<Claim> }) {
+    const time = fakeTime()
+    const shelf = new ClocklessShelf()
+    const [holder, waiter] = [0, 1].map(() => documentDriver(shelf.store(pace), time.environment)) as [
+      LockDriver,
+      LockDriver,
+    ]
+    onTestFinished(async () => void (await Promise.all([holder.close(), waiter.close()])))
+    await claim(holder, 'a', wishes.held)
+    await claim(waiter, 'b', wishes.waiting)
+    const told: string[] = []
+    waiter.listen?.((_key, id) => told.push(id))
+    return { time, shelf, holder, waiter, told }
+  }
+
+  test('is told once the claim before it is over, grace and margin included', async () => {
+    const { time, waiter, told } = await inLine({
+      held: { ttlMs: 1000, graceMs: 2000 },
+      waiting: { ttlMs: 600_000 },
+    })
+    await time.advance(3050)
+    expect(told).toEqual([])
+    await time.advance(200)
+    expect(told).toEqual(['b'])
+    expect(await renew(waiter, 'b', 600_000)).toMatchObject({ state: 'held', after: { how: 'expired' } })
+  })
+
+  test('reads its key twelve times in the shortest ttl that is stored there, however long its own', async () => {
+    const { time, shelf, holder } = await inLine({ held: { ttlMs: 1200 }, waiting: { ttlMs: 600_000 } })
+    await time.advance(1000)
+    const before = shelf.loads
+    for (let renewals = 0; renewals < 20; renewals += 1) {
+      await renew(holder, 'a', 1200)
+      await time.advance(300)
+    }
+    // The renewals have read, too, and the holder reads now and then.
+    expect(shelf.loads - before - 20).toBeGreaterThanOrEqual(6000 / 100 - 2)
+  })
+
+  test('reads all its keys at once after a gap', async () => {
+    const time = fakeTime()
+    const shelf = new ClocklessShelf()
+    let gap = (): void => {}
+    const store: ClocklessStore<number> = { ...shelf.store(pace), listen: (_channel, _told, onGap) => (gap = onGap) }
+    const [holder, waiter] = [documentDriver(shelf.store(pace), time.environment), documentDriver(store, time.environment)]
+    onTestFinished(async () => void (await Promise.all([holder.close(), waiter.close()])))
+    await claim(holder, 'a', { ttlMs: 600_000 })
+    await claim(waiter, 'b', { ttlMs: 600_000 })
+    const told: string[] = []
+    waiter.listen?.((_key, id) => told.push(id))
+    await time.advance(60_000)
+    await release(holder, 'a')
+    gap()
+    await time.advance(1)
+    expect(told).toEqual(['b'])
+  })
+})
+
+describe('a holder on a store without a clock', () => {
+  test('is told that its lease is over, though nobody has removed it', async () => {
+    const { time, holder } = setting()
+    await claim(holder, 'a')
+    const told: string[] = []
+    holder.listen?.((_key, id) => told.push(id))
+    await time.advance(900)
+    expect(told).toEqual([])
+    await time.advance(2000)
+    expect(told).toEqual(['a'])
+    await holder.close()
+  })
+})
+
 describe('an owner on a store without a clock', () => {
   test('gets no more time when its claim is sent again, as others may have counted meanwhile', async () => {
     const { time, holder } = setting()
@@ -533,6 +609,9 @@ describe('an owner on a store without a clock', () => {
     await time.advance(100)
     expect(await renew(observer, 'b')).toMatchObject({ state: 'waiting', ttlMs: 1000 })
     expect(shelf.swaps).toBe(written + 1)
+    // Another ttl is more than a question.
+    expect(await renew(observer, 'b', 5000)).toMatchObject({ state: 'waiting', ttlMs: 5000 })
+    expect(shelf.swaps).toBe(written + 2)
   })
 })
 
