@@ -21,13 +21,13 @@ export const dynamodb: Mutants = {
     file: file('store'),
     find: "? { ConditionExpression: 'attribute_not_exists(k)' }",
     replace: '? {}',
-    foundBy: faults('of many that put an item at once one wins'),
+    foundBy: ['integration/dynamodb > sends at the same time'],
   },
   'DynamoDB: a put asks whether there is an item, and not which': {
     file: file('store'),
     find: ": { ConditionExpression: 'nonce = :read', ExpressionAttributeValues: { ':read': { S: revision } } }",
     replace: ": { ConditionExpression: 'attribute_exists(k)' }",
-    foundBy: faults('of many that put an item at once one wins'),
+    foundBy: ['integration/dynamodb > sends at the same time'],
   },
   'DynamoDB: a put that the SDK has sent twice is thought lost': {
     file: file('store'),

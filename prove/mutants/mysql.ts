@@ -29,7 +29,7 @@ export const mysql: Mutants = {
     file: file('store'),
     find: '  for (let at = 0; at < kept.length; at += revisionLength) if (kept.startsWith(revision, at)) return true\n  return false\n',
     replace: '  return kept.startsWith(revision)\n',
-    foundBy: ['integration/mysql-faults > overwritten by another'],
+    foundBy: faults('another has overwritten'),
   },
   'MySQL: a row that was left alone counts as written': {
     file: file('store'),
@@ -131,19 +131,19 @@ export const mysql: Mutants = {
     file: file('statements'),
     find: ' and \\`forget_hour\\` < ${hour}`\n  }\n\n  /** The engine',
     replace: '`\n  }\n\n  /** The engine',
-    foundBy: faults('taken again while it is tidied'),
+    foundBy: faults('what is tidied away'),
   },
   'MySQL: a row is tidied away during its grace': {
     file: file('statements'),
     find: 'expiresAt + claim.graceMs + ttlMs)',
     replace: 'expiresAt + ttlMs)',
-    foundBy: faults('keeps a row as long as'),
+    foundBy: faults('what is tidied away'),
   },
   'MySQL: a fence ahead of the clock is tidied away': {
     file: file('statements'),
     find: 'Math.max(lastFence / 1000, ended?.until ?? 0)',
     replace: 'Math.max(0, ended?.until ?? 0)',
-    foundBy: faults('keeps a row as long as'),
+    foundBy: faults('what is tidied away'),
   },
   'MySQL: a copy of a table is as old as the table': {
     file: file('store'),

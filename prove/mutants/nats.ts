@@ -10,19 +10,19 @@ export const nats: Mutants = {
     file: file('store'),
     find: "        'Nats-Expected-Last-Subject-Sequence': String(revision.seq),\n",
     replace: "        ...(revision.seq > 0 && { 'Nats-Expected-Last-Subject-Sequence': String(revision.seq) }),\n",
-    foundBy: faults('gets its turn'),
+    foundBy: ['integration/nats > sends at the same time'],
   },
   'NATS: a write compares nothing': {
     file: file('store'),
     find: "        'Nats-Expected-Last-Subject-Sequence': String(revision.seq),\n",
     replace: '',
-    foundBy: faults('gets its turn'),
+    foundBy: ['integration/nats > sends at the same time'],
   },
   'NATS: a write compares the bucket and not the key': {
     file: file('store'),
     find: "'Nats-Expected-Last-Subject-Sequence': String(revision.seq)",
     replace: "...(revision.seq > 0 && { 'Nats-Expected-Last-Sequence': String(revision.seq) })",
-    foundBy: faults('gets its turn'),
+    foundBy: ['integration/nats > sends at the same time'],
   },
   'NATS: a swap that was held up for long is sent': {
     file: file('store'),

@@ -80,7 +80,7 @@ describe('an observer of a store without a clock', () => {
     async (how) => {
       const { time, shelf, holder } = setting()
       const store = shelf.store()
-      let answer: ReturnType<typeof deferred> | undefined
+      let answer: ReturnType<typeof deferred<void>> | undefined
       const slowly = async <Result>(work: () => Promise<Result>): Promise<Result> => {
         await answer?.promise
         return work()
