@@ -3,6 +3,8 @@ import type { Mutants } from './mutant.ts'
 const file = (name: string): string => `src/drivers/nats/${name}.ts`
 const faults = (title: string): readonly [string] => [`integration/nats-faults > ${title}`]
 const unit = ['unit/nats'] as const
+/** Servers that remove documents by themselves. */
+const cluster = ['long/nats-cluster > the servers are asked to remove'] as const
 
 /** NATS: a KV bucket of JetStream, by sequence numbers. */
 export const nats: Mutants = {
@@ -141,13 +143,13 @@ export const nats: Mutants = {
   'NATS: the server removes a fence that its clock has not passed': {
     file: file('store'),
     find: 'const aheadMs = Math.max(0, lastFence / 1000 - (serverMs + performance.now() - at))',
-    replace: 'const aheadMs = Math.min(0, serverMs + at)',
-    foundBy: faults('keeps the last fence'),
+    replace: 'const aheadMs = Math.min(0, lastFence + serverMs + at)',
+    foundBy: cluster,
   },
   'NATS: the server removes what is held': {
     file: file('store'),
     find: 'const ttl = idle ? removalTtl(document, session.bucket) : undefined',
     replace: 'const ttl = removalTtl(document, session.bucket)',
-    foundBy: faults('keeps no idle document for ever'),
+    foundBy: cluster,
   },
 }

@@ -436,6 +436,28 @@ describe('a bucket', () => {
     expect(fenceOf(await claim(driver, claimOf(key)))).toBeGreaterThan(fence)
   })
 
+  test('loses no document that was taken again while it is swept', async () => {
+    const bucket = freshBucket()
+    const driver = await open(bucket)
+    const [gone, again] = [claimOf(key), claimOf(key)]
+    await claim(driver, gone)
+    await release(driver, gone)
+    let removals = 0
+    class SlowApi extends JetStreamApi {
+      override async call(method: string, body: object, withinMs?: number): Promise<object> {
+        if (method.startsWith('STREAM.PURGE')) {
+          removals += 1
+          await claim(driver, again)
+        }
+        return super.call(method, body, withinMs)
+      }
+    }
+    const place = { stream: `KV_${bucket}`, subjects: `$KV.${bucket}.>`, isClosed: () => false }
+    await sweepBucket(new SlowApi(await connected(), 5000), place, documentIn, 0)
+    expect(removals).toBe(1)
+    expect(await renew(driver, again)).toMatchObject({ state: 'held' })
+  })
+
   test('with a value that is not ours, or of a newer format, is swept around it', async () => {
     const bucket = freshBucket()
     const driver = await open(bucket)

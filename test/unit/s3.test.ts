@@ -177,6 +177,12 @@ describe('the place of a bucket', () => {
 
 describe('options of s3', () => {
   const place = { bucket: 'locks', region: 'eu-central-1' }
+
+  test('leave every claim that lives an object written within the last day: a lifecycle rule of two never meets it', () => {
+    const { ttlMaxMs = Infinity, ttlAndGraceMaxMs = Infinity } = s3(place).supports
+    expect(Math.max(ttlMaxMs, ttlAndGraceMaxMs)).toBeLessThan(86_400_000)
+  })
+
   test.each([
     [{ region: 'eu-central-1' }, 'bucket'],
     [{ ...place, waitMin: '2s', waitMax: '1s' }, 'waitMin'],
