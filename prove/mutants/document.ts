@@ -130,7 +130,8 @@ export const document: Mutants = {
   'observed: a lease is counted from when it was asked for': {
     file: observed('observed-send'),
     find: '    const read = new Map(unread.map((key, index) => [key, found[index]]))\n    // Only now: a beat is first seen when its document has arrived, and not when it was asked for.\n    const now = this.#setup.observedNow()\n',
-    replace: '    const read = new Map(unread.map((key, index) => [key, found[index]]))\n    const now = Math.floor(this.#sentAt)\n',
+    replace:
+      '    const read = new Map(unread.map((key, index) => [key, found[index]]))\n    const now = Math.floor(this.#sentAt)\n',
     foundBy: clockless,
   },
   'observed: a watched lease is counted from when it was asked for': {

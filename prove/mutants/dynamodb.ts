@@ -13,7 +13,7 @@ export const dynamodb: Mutants = {
   },
   'DynamoDB: a listing is eventually consistent': {
     file: file('store'),
-    find: "      ConsistentRead: true,\n      Limit: 1000,\n",
+    find: '      ConsistentRead: true,\n      Limit: 1000,\n',
     replace: '      Limit: 1000,\n',
     foundBy: faults('reads are consistent'),
   },
@@ -91,7 +91,7 @@ export const dynamodb: Mutants = {
   },
   'DynamoDB: an item that is damaged is a free lock': {
     file: file('store'),
-    find: 'const damaged = { version: 1, lastFence: Number.NaN, claims: [null], nonce: \'\' }',
+    find: "const damaged = { version: 1, lastFence: Number.NaN, claims: [null], nonce: '' }",
     replace: "const damaged = { version: 1, lastFence: 0, claims: [], nonce: '' }",
     foundBy: faults('that is damaged is left alone'),
   },

@@ -2,7 +2,7 @@ import type { Mutants } from './mutant.ts'
 
 const file = (name: string): string => `src/drivers/mysql/${name}.ts`
 const faults = (title: string): readonly [string] => [`integration/mysql-faults > ${title}`]
-const crowd = faults('many clients that change the same keys')
+const crowd = faults('that another was quicker with|many clients that change the same keys')
 
 /** MySQL and MariaDB: a row a key, and sessions of every kind. */
 export const mysql: Mutants = {
@@ -35,7 +35,7 @@ export const mysql: Mutants = {
     file: file('store'),
     find: 'if (affectedRows === 2 * rows.length && rows.every',
     replace: 'if (affectedRows >= rows.length && rows.every',
-    foundBy: crowd,
+    foundBy: faults('that another was quicker with'),
   },
   'MySQL: two drivers make the same revisions': {
     file: file('driver'),
@@ -59,6 +59,12 @@ export const mysql: Mutants = {
     file: file('server-checks'),
     find: '  if (isSwitchedOn(inTransaction)) return inOpenTransaction()\n',
     replace: '',
+    foundBy: faults('a transaction that was left open'),
+  },
+  'MySQL: an open transaction is believed where a reading does not tell': {
+    file: file('store'),
+    find: 'this.#asksForFlags = !this.#isMariadb && !clients.isOwned',
+    replace: 'this.#asksForFlags = false',
     foundBy: faults('a transaction that was left open'),
   },
   'MySQL: autocommit is thought on': {

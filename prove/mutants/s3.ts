@@ -93,7 +93,8 @@ export const s3: Mutants = {
   'S3: the condition of a write is not signed': {
     file: file('signature'),
     find: 'const signed = Object.entries({ ...sent, host: url.host }).toSorted',
-    replace: "const signed = Object.entries({ ...sent, host: url.host }).filter(([name]) => !name.startsWith('if-')).toSorted",
+    replace:
+      "const signed = Object.entries({ ...sent, host: url.host }).filter(([name]) => !name.startsWith('if-')).toSorted",
     foundBy: unit,
   },
   'S3: a lease may outlive the lifecycle rule that tidies': {

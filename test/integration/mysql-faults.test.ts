@@ -40,9 +40,8 @@ function poolOf(options: PoolOptions = {}, ...statements: readonly string[]): Po
 /** What a connection of a pool does before a statement, and what becomes of its text. */
 type BeforeStatement = (sql: string) => Promise<string>
 
-/** A pool of the test's own, whose statements pass by `before`. */
-function watchedPool(before: BeforeStatement, options: PoolOptions = {}): MysqlSource {
-  const pool = poolOf(options)
+/** A pool whose statements pass by `before`. */
+function watchedPool(before: BeforeStatement, pool = poolOf()): MysqlSource {
   return {
     async getConnection() {
       const connection = await pool.getConnection()
@@ -57,13 +56,13 @@ function watchedPool(before: BeforeStatement, options: PoolOptions = {}): MysqlS
 }
 
 /** A pool by which this MariaDB is taken for MySQL 8: by its version, and by the names of its variables. */
-function poolLikeMysql(before: BeforeStatement = async (sql) => sql): MysqlSource {
+function poolLikeMysql(pool = poolOf(), before: BeforeStatement = async (sql) => sql): MysqlSource {
   return watchedPool(async (sql) => {
     const asked = await before(sql)
     if (!asked.startsWith('show global variables')) return asked.replaceAll('@@transaction_isolation', '@@tx_isolation')
-    const others = "select variable_name, variable_value from information_schema.global_variables where variable_name"
+    const others = 'select variable_name, variable_value from information_schema.global_variables where variable_name'
     return `${others} in (${asked.split(' in (')[1] ?? ''} and variable_name <> 'version' union select 'version', '8.0.36'`
-  })
+  }, pool)
 }
 
 /** A queue, a hand-over, a shared lock and a listing: all that a driver does. */
@@ -147,7 +146,9 @@ describe('locks do not depend on the session', () => {
     const driver = await open()
     const { runner } = claimOf('a')
     for (let length = 0; length < 1500; length += 37) {
-      const wanted = claimOf('a', { runner: { ...runner, metadata: { note: 'ü'.repeat(length), more: '🔒'.repeat(9) } } })
+      const wanted = claimOf('a', {
+        runner: { ...runner, metadata: { note: 'ü'.repeat(length), more: '🔒'.repeat(9) } },
+      })
       await claim(driver, wanted)
       const [listed] = (await driver.list({ key: 'a' })).keys
       expect(listed?.claims[0]?.runner).toEqual(wanted.runner)
@@ -161,15 +162,21 @@ describe('locks do not depend on the session', () => {
     expect((await pool.query('select @@autocommit as autocommit'))[0]).toEqual([{ autocommit: 0 }])
   })
 
-  test('a transaction that was left open on a connection of the pool fails the call, and loses its connection', async () => {
-    const pool = poolOf({ connectionLimit: 1 })
-    const driver = await open({}, pool)
-    const connection = await pool.getConnection()
-    await connection.query('begin')
-    connection.release()
-    await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'configuration' })
-    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
-  })
+  test.each<[string, (pool: Pool) => MysqlSource]>([
+    ['MariaDB', (pool) => pool],
+    ['MySQL', poolLikeMysql],
+  ])(
+    'a transaction that was left open on a connection of the pool fails the call, and loses it: %s',
+    async (_, source) => {
+      const pool = poolOf({ connectionLimit: 1 })
+      const driver = await open({}, source(pool))
+      const connection = await pool.getConnection()
+      await connection.query('begin')
+      connection.release()
+      await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'configuration' })
+      expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+    },
+  )
 
   test('what somebody left uncommitted on a connection of the pool is undone, not committed', async () => {
     const pool = poolOf({ connectionLimit: 1 }, 'set autocommit = 0')
@@ -253,12 +260,47 @@ describe('what others do on the server', () => {
     await Promise.all(work)
   })
 
+  test.each([
+    ['that it found', 'FOUND_ROWS'],
+    ['that it changed', '-FOUND_ROWS'],
+  ])(
+    'of a batch, the row that another was quicker with is judged again: a client that counts the rows %s',
+    async (_, flag) => {
+      const table = freshTable()
+      const other = await open({ table })
+      const [rival, wanted, more] = [claimOf('a'), claimOf('a'), claimOf('b')]
+      for (const { key } of [wanted, more]) {
+        const before = claimOf(key)
+        await claim(other, before)
+        await release(other, before)
+      }
+      let isArmed = false
+      const watched = watchedPool(
+        async (sql) => {
+          if (isArmed && sql.startsWith('insert into')) {
+            isArmed = false
+            await claim(other, rival)
+          }
+          return sql
+        },
+        poolOf({ flags: [flag] }),
+      )
+      const driver = await open({ table }, watched)
+      isArmed = true
+      expect(await driver.send([claiming(wanted), claiming(more)])).toMatchObject([
+        { state: 'waiting' },
+        { state: 'held' },
+      ])
+      expect(await renew(other, rival)).toMatchObject({ state: 'held' })
+    },
+  )
+
   test('a write that another has overwritten before it was asked for is known to have been carried out', async () => {
     const table = freshTable()
     const other = await open({ table })
     const [held, next, more] = [claimOf('a'), claimOf('a'), claimOf('b')]
     let overwrite: (() => Promise<unknown>) | undefined
-    const like = poolLikeMysql(async (sql) => {
+    const like = poolLikeMysql(poolOf(), async (sql) => {
       // What MySQL, which returns nothing from a write, is asked after it.
       if (sql.startsWith('select `name`, `revisions` from')) {
         await overwrite?.()

@@ -48,7 +48,8 @@ test('of writes that race for one sequence number one wins', async () => {
 test('the servers are asked to remove what is idle, and not before their clocks have passed its last fence', async () => {
   const driver = await openNats(url, 'removals', { replicas: 3 })
   const removedAfterSeconds = async (): Promise<number> => {
-    const { message } = (await servers[0]?.api('STREAM.MSG.GET.KV_removals', { last_by_subj: '$KV.removals.key' })) ?? {}
+    const { message } =
+      (await servers[0]?.api('STREAM.MSG.GET.KV_removals', { last_by_subj: '$KV.removals.key' })) ?? {}
     const [, ttl] = /Nats-TTL: (\d+)s/.exec(Buffer.from(message?.hdrs ?? '', 'base64').toString()) ?? []
     return Number(ttl ?? Infinity)
   }

@@ -93,7 +93,11 @@ describe('an observer of a store without a clock', () => {
       if (how === 'watched') await claim(observer, 'b', { ttlMs: 60_000 })
       answer = deferred()
       const asking =
-        how === 'asked for' ? claim(observer, 'early', { wait: false }) : how === 'listed' ? observer.list({}) : undefined
+        how === 'asked for'
+          ? claim(observer, 'early', { wait: false })
+          : how === 'listed'
+            ? observer.list({})
+            : undefined
       await time.advance(500)
       await renew(holder, 'a')
       await time.advance(300)
@@ -428,7 +432,10 @@ describe('whoever waits on a store without a clock', () => {
     const shelf = new ClocklessShelf()
     let gap = (): void => {}
     const store: ClocklessStore<number> = { ...shelf.store(pace), listen: (_channel, _told, onGap) => (gap = onGap) }
-    const [holder, waiter] = [documentDriver(shelf.store(pace), time.environment), documentDriver(store, time.environment)]
+    const [holder, waiter] = [
+      documentDriver(shelf.store(pace), time.environment),
+      documentDriver(store, time.environment),
+    ]
     onTestFinished(async () => void (await Promise.all([holder.close(), waiter.close()])))
     await claim(holder, 'a', { ttlMs: 600_000 })
     await claim(waiter, 'b', { ttlMs: 600_000 })

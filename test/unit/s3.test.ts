@@ -68,8 +68,11 @@ describe('the name of an object', () => {
       expect(name).toMatch(/^keys\/[\w-]+(?:~[0-9a-f]{64})?$/)
       expect(name.length).toBeLessThanOrEqual(720)
       expect(name === otherName).toBe(key === other)
+      // As long as this beginning is, nothing of the rest is left in the name.
+      const alike = 'ü'.repeat(110)
+      expect((await objectName(alike + key)) === (await objectName(alike + other))).toBe(key === other)
     })
-    await assert(property, { numRuns: 300 })
+    await assert(property, { numRuns: 150 })
   })
 
   test('is not that of a key which is written as another is encoded', async () => {
