@@ -39,7 +39,7 @@ export const dynamodb: Mutants = {
     file: file('store'),
     find: "return found?.revision === nonce ? 'swapped' : 'conflict'",
     replace: "return found?.revision !== undefined ? 'swapped' : 'conflict'",
-    foundBy: faults('and was then overwritten by others'),
+    foundBy: faults('and that was not carried out before another'),
   },
   'DynamoDB: a put whose answer was lost is thought to have failed': {
     file: file('store'),

@@ -60,7 +60,7 @@ export const nats: Mutants = {
     file: file('notifications'),
     find: "if (type === 'reconnect' || type === 'slowConsumer') onGap()",
     replace: "if (type === 'slowConsumer') onGap()",
-    foundBy: faults('a connection that was interrupted is a gap'),
+    foundBy: faults('an interrupted connection is said'),
   },
   'NATS: every waiter of a driver’s bucket is notified': {
     file: file('notifications'),

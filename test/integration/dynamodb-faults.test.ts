@@ -101,6 +101,21 @@ describe('a put whose reply is lost', () => {
     expect(listed?.claims.map(({ id }) => id)).toEqual([wanted.id, waiting.id])
   })
 
+  test('and that was not carried out before another was quicker is nobody’s: the next copy is refused, and the claim waits', async () => {
+    const { proxy, driver, table } = await through()
+    const other = await open(direct, table)
+    const [wanted, rival] = [claimOf('a'), claimOf('a')]
+    let isFirst = true
+    proxy.fault = async ({ command }) => {
+      if (command !== 'PutItem' || !isFirst) return undefined
+      isFirst = false
+      await claim(other, rival)
+      return { error: 'InternalServerError', status: 500 }
+    }
+    expect(await claim(driver, wanted)).toMatchObject({ state: 'waiting' })
+    expect(await renew(other, rival)).toMatchObject({ state: 'held' })
+  })
+
   test('and that is not sent again, is unknown, and found when it is asked for', async () => {
     const { proxy, driver } = await through({}, { maxAttempts: 1 })
     const wanted = claimOf('a')

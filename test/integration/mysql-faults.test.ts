@@ -41,7 +41,7 @@ function poolOf(options: PoolOptions = {}, ...statements: readonly string[]): Po
 type BeforeStatement = (sql: string) => Promise<string>
 
 /** A pool whose statements pass by `before`. */
-function watchedPool(before: BeforeStatement, pool = poolOf()): MysqlSource {
+function watchedPool(pool: Pool, before: BeforeStatement): MysqlSource {
   return {
     async getConnection() {
       const connection = await pool.getConnection()
@@ -56,13 +56,13 @@ function watchedPool(before: BeforeStatement, pool = poolOf()): MysqlSource {
 }
 
 /** A pool by which this MariaDB is taken for MySQL 8: by its version, and by the names of its variables. */
-function poolLikeMysql(pool = poolOf(), before: BeforeStatement = async (sql) => sql): MysqlSource {
-  return watchedPool(async (sql) => {
+function poolLikeMysql(pool: Pool, before: BeforeStatement = async (sql) => sql): MysqlSource {
+  return watchedPool(pool, async (sql) => {
     const asked = await before(sql)
     if (!asked.startsWith('show global variables')) return asked.replaceAll('@@transaction_isolation', '@@tx_isolation')
     const others = 'select variable_name, variable_value from information_schema.global_variables where variable_name'
     return `${others} in (${asked.split(' in (')[1] ?? ''} and variable_name <> 'version' union select 'version', '8.0.36'`
-  }, pool)
+  })
 }
 
 /** A queue, a hand-over, a shared lock and a listing: all that a driver does. */
@@ -124,7 +124,7 @@ describe('locks do not depend on the session', () => {
   })
 
   test('nor on the server: the statements for MySQL do the same', async () => {
-    await worksAsEver(await open({}, poolLikeMysql()))
+    await worksAsEver(await open({}, poolLikeMysql(poolOf())))
   })
 
   test('a session in another time zone sees the same time', async () => {
@@ -260,40 +260,35 @@ describe('what others do on the server', () => {
     await Promise.all(work)
   })
 
-  test.each([
-    ['that it found', 'FOUND_ROWS'],
-    ['that it changed', '-FOUND_ROWS'],
-  ])(
-    'of a batch, the row that another was quicker with is judged again: a client that counts the rows %s',
-    async (_, flag) => {
-      const table = freshTable()
-      const other = await open({ table })
-      const [rival, wanted, more] = [claimOf('a'), claimOf('a'), claimOf('b')]
-      for (const { key } of [wanted, more]) {
-        const before = claimOf(key)
-        await claim(other, before)
-        await release(other, before)
+  test.each<[string, (pool: Pool, before: BeforeStatement) => MysqlSource, string]>([
+    ['MariaDB', watchedPool, 'FOUND_ROWS'],
+    ['MySQL, by a client that counts the rows that it found', poolLikeMysql, 'FOUND_ROWS'],
+    ['MySQL, by a client that counts the rows that it changed', poolLikeMysql, '-FOUND_ROWS'],
+  ])('of a batch, the row that another was quicker with is judged again: on %s', async (_, watched, flag) => {
+    const table = freshTable()
+    const other = await open({ table })
+    const [rival, wanted, more] = [claimOf('a'), claimOf('a'), claimOf('b')]
+    for (const { key } of [wanted, more]) {
+      const before = claimOf(key)
+      await claim(other, before)
+      await release(other, before)
+    }
+    let isArmed = false
+    const source = watched(poolOf({ flags: [flag] }), async (sql) => {
+      if (isArmed && sql.startsWith('insert into')) {
+        isArmed = false
+        await claim(other, rival)
       }
-      let isArmed = false
-      const watched = watchedPool(
-        async (sql) => {
-          if (isArmed && sql.startsWith('insert into')) {
-            isArmed = false
-            await claim(other, rival)
-          }
-          return sql
-        },
-        poolOf({ flags: [flag] }),
-      )
-      const driver = await open({ table }, watched)
-      isArmed = true
-      expect(await driver.send([claiming(wanted), claiming(more)])).toMatchObject([
-        { state: 'waiting' },
-        { state: 'held' },
-      ])
-      expect(await renew(other, rival)).toMatchObject({ state: 'held' })
-    },
-  )
+      return sql
+    })
+    const driver = await open({ table }, source)
+    isArmed = true
+    expect(await driver.send([claiming(wanted), claiming(more)])).toMatchObject([
+      { state: 'waiting' },
+      { state: 'held' },
+    ])
+    expect(await renew(other, rival)).toMatchObject({ state: 'held' })
+  })
 
   test('a write that another has overwritten before it was asked for is known to have been carried out', async () => {
     const table = freshTable()
@@ -678,7 +673,7 @@ describe('what is tidied away', () => {
     const tidied = deferred()
     const tidying = await open(
       { table },
-      watchedPool(async (sql) => {
+      watchedPool(poolOf(), async (sql) => {
         if (!sql.startsWith('delete from')) return sql
         await claim(driver, again)
         tidied.resolve()

@@ -114,6 +114,23 @@ describe('notifications', () => {
   })
 })
 
+test('an interrupted connection is said to be a gap when it is back', async () => {
+  const proxy = await proxied()
+  let gaps = 0
+  const store = await openStore(freshBucket(), natsAt(proxy), (opening) =>
+    opening.listen(
+      'channel',
+      () => {},
+      () => (gaps += 1),
+    ),
+  )
+  await store.load([key])
+  expect(gaps).toBe(0)
+  proxy.refuse()
+  proxy.restore()
+  await eventually(() => gaps > 0, 'a gap')
+})
+
 describe('a connection', () => {
   test('that is cut after a claim was carried out leaves it unknown, and giving up releases it by its id', async () => {
     const bucket = freshBucket()
@@ -532,7 +549,11 @@ async function ahead<Result>(ms: number, work: () => Promise<Result>): Promise<R
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {} }
 
-async function openStore(bucket: string): Promise<NatsStore> {
+async function openStore(
+  bucket: string,
+  url = server.url,
+  before: (store: NatsStore) => void = () => {},
+): Promise<NatsStore> {
   const store = new NatsStore({
     bucket,
     replicas: 1,
@@ -540,9 +561,10 @@ async function openStore(bucket: string): Promise<NatsStore> {
     timeoutMs: 5000,
     polling: { minMs: 100, maxMs: 1000, keysPerSecondMax: 1000 },
     supports: nats(server.url).supports,
-    source: () => dialNats(parseNatsUrl(server.url), undefined, 5000),
+    source: () => dialNats(parseNatsUrl(url), undefined, 5000),
   })
   onTestFinished(() => store.close())
+  before(store)
   await store.open()
   return store
 }

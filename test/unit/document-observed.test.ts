@@ -354,6 +354,19 @@ describe('a driver of a store without a clock', () => {
     expect(await claim(guessing, 'b', { wait: false })).toMatchObject({ state: 'held' })
   })
 
+  test('does not count anew what it has seen since, where it guesses from what it wrote before', async () => {
+    const { time, shelf, guessing } = guesser()
+    await claim(guessing, 'a')
+    await release(guessing, 'a')
+    await time.advance(100)
+    await claim(documentDriver(shelf.store(), time.environment), 'b')
+    expect((await guessing.list({})).keys).toHaveLength(1)
+    await time.advance(800)
+    expect(await claim(guessing, 'c', { wait: false })).toMatchObject({ reason: 'refused' })
+    await time.advance(251)
+    expect(await claim(guessing, 'd', { wait: false })).toMatchObject({ state: 'held', after: { how: 'expired' } })
+  })
+
   test('notifies the driver of a claim that it grants or ends, also one that does not know its claim yet', async () => {
     const time = fakeTime()
     const shelf = new ClocklessShelf()
