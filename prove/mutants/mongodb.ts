@@ -7,11 +7,11 @@ const contract = test('one server mongodb keeps the contract|answer as the rule 
 
 /** MongoDB: what one command settles beside the rule, and compare-and-swap. */
 export const mongodb: Mutants = {
-  'MongoDB: a late copy of a claim that is there begins it anew': {
+  'MongoDB: a late copy of a claim that is over begins it anew': {
     file: file('fast-path'),
     find: "      { $ne: ['$claims.id', [text(claim.id)]] },\n",
     replace: '',
-    foundBy: contract,
+    foundBy: test('that is over is not begun anew by one command'),
   },
   'MongoDB: one command grants without the fence floor of the clock': {
     file: file('fast-path'),
@@ -71,7 +71,7 @@ export const mongodb: Mutants = {
     file: file('send'),
     find: "return isDuplicate(error) ? 'conflict' : { unknown: mongodbError(error) }",
     replace: "return isDuplicate(error) ? 'swapped' : { unknown: mongodbError(error) }",
-    foundBy: store('that find no document'),
+    foundBy: test('that finds no document waits'),
   },
   'MongoDB: a record is collected while a lease lasts': {
     file: file('document'),
