@@ -229,7 +229,7 @@ export const document: Mutants = {
     file: observed('stored-key'),
     find: 'return isCut ? Math.min(lengthMs, left) : left',
     replace: 'return left',
-    foundBy: clockless,
+    foundBy: ['unit/document-observed > leaves the leases of others'],
   },
   'observed: an unclean end is remembered anew with each write': {
     file: observed('stored-key'),

@@ -128,7 +128,7 @@ test('an interrupted connection is said to be a gap when it is back', async () =
   expect(gaps).toBe(0)
   proxy.refuse()
   proxy.restore()
-  await eventually(() => gaps > 0, 'a gap')
+  await eventually(() => gaps > 0, 'a gap', 30_000)
 })
 
 describe('a connection', () => {

@@ -114,6 +114,14 @@ describe('an observer of a store without a clock', () => {
     },
   )
 
+  test('leaves the leases of others as they were when it writes, also at first sight', async () => {
+    const { shelf, holder, observer } = setting()
+    await claim(holder, 'a')
+    const before = shelf.read(key)?.claims[0]
+    await claim(observer, 'b')
+    expect(shelf.read(key)?.claims).toMatchObject([{ ...before }, { claim: { id: 'b' } }])
+  })
+
   test('does not ask any wall clock: two that are hours apart agree', async () => {
     const shelf = new ClocklessShelf()
     const time = fakeTime()
