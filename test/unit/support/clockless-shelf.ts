@@ -7,9 +7,11 @@ export class ClocklessShelf {
   loads = 0
   swaps = 0
 
-  store(polling?: ClocklessPolling): ClocklessStore<number> {
+  /** `tellsRevisions`: a swap answers with the new revision, so the driver tries what it knows before it reads. */
+  store(polling?: ClocklessPolling, tellsRevisions = false): ClocklessStore<number> {
     return {
       ...(polling && { polling }),
+      ...(tellsRevisions && { absentRevision: 0 }),
       clock: 'none',
       name: 'clockless',
       supports: memory().supports,
@@ -24,7 +26,7 @@ export class ClocklessShelf {
           this.swaps += 1
           if ((this.documents.get(key)?.revision ?? 0) !== revision) return 'conflict'
           this.documents.set(key, { text: JSON.stringify(document), revision: revision + 1 })
-          return 'swapped'
+          return tellsRevisions ? { written: revision + 1 } : 'swapped'
         }),
       list: async ({ key, prefix = '', after = '', limit = 100 }) => {
         const names = [...this.documents.keys()].toSorted().filter((name) => name > after && name.startsWith(prefix))
