@@ -75,13 +75,13 @@ describe('a release', { retry: againIfItFell }, () => {
   test('of a lease that may be over is for the rule to judge, and so is one that came after an unclean end', async () => {
     const collection = freshName()
     const driver = await open(collection)
-    const [dead, heir] = [claimOf('a', { ttlMs: 50 }), claimOf('a')]
+    const [dead, heir] = [claimOf('a', { ttlMs: 900 }), claimOf('a')]
     await claim(driver, dead)
-    await pause(60)
+    await pause(950)
     expect(await release(driver, dead)).toEqual({ state: 'absent', reason: 'expired' })
-    const again = claimOf('a', { ttlMs: 50 })
+    const again = claimOf('a', { ttlMs: 900 })
     const { fence } = (await claim(driver, again)) as { fence: number }
-    await pause(60)
+    await pause(950)
     const other = await open(collection)
     expect(await claim(other, heir)).toMatchObject({ state: 'held', after: { how: 'expired', fence } })
     expect(await release(other, heir)).toEqual({ state: 'absent', reason: 'released' })
