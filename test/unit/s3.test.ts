@@ -183,7 +183,8 @@ describe('options of s3', () => {
 
   test('leave every claim that lives an object written within the last day: a lifecycle rule of two never meets it', () => {
     const { ttlMaxMs, ttlAndGraceMaxMs } = s3(place).supports
-    expect(Math.max(ttlMaxMs, ttlAndGraceMaxMs)).toBeLessThan(86_400_000)
+    expect(ttlMaxMs).toBeLessThan(86_400_000)
+    expect(ttlAndGraceMaxMs).toBeLessThan(86_400_000)
   })
 
   test.each([
