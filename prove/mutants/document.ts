@@ -89,6 +89,18 @@ export const document: Mutants = {
       "    if (result === 'swapped' || (result === 'conflict' && swap.statuses.every(({ state }) => state === 'held'))) {\n      answer",
     foundBy: withClock,
   },
+  'documents: answers are lost with a failure that came after them': {
+    file: file('document-swaps'),
+    find: '      if (answers.every((status) => status === undefined)) throw error\n',
+    replace: '      if (answers.length > 0) throw error\n',
+    foundBy: withClock,
+  },
+  'documents: one damaged record fails the batch': {
+    file: file('document-swaps'),
+    find: '      if (work.length === 1) throw error\n',
+    replace: '      if (work.length > 0) throw error\n',
+    foundBy: withClock,
+  },
   'documents: fences begin at one where the document was lost': {
     file: file('document-swaps'),
     find: '  state.fenceFloor = fenceFloor(wall)\n',
@@ -271,6 +283,18 @@ export const document: Mutants = {
     file: observed('observed-send'),
     find: 'lease: { sentAt: this.#sentAt, ttlMs, beat }',
     replace: 'lease: { sentAt: this.#setup.environment.now(), ttlMs, beat }',
+    foundBy: clockless,
+  },
+  'observed: an owner does not count sleep': {
+    file: observed('observed-send'),
+    find: '    this.#sentAt = setup.environment.now()\n',
+    replace: '    this.#sentAt = setup.environment.awake?.() ?? setup.environment.now()\n',
+    foundBy: clockless,
+  },
+  'observed: keys that are only held are not watched': {
+    file: observed('observed-driver'),
+    find: 'heldPauseMs: (key) => (this.#isExact ? maxMs : Math.max(maxMs, this.#shortestOf(key) / heldReadingsPerTtl)),',
+    replace: 'heldPauseMs: () => Infinity,',
     foundBy: clockless,
   },
   'observed: an owner trusts each answer for the whole ttl': {

@@ -493,6 +493,17 @@ describe('an owner on a store without a clock', () => {
     expect(await claim(holder, 'a')).toMatchObject({ state: 'held', ttlMs: Math.floor(1000 - 400 / 0.95) })
   })
 
+  test('counts the time for which its machine slept, as others were awake', async () => {
+    const time = fakeTime()
+    let asleepMs = 0
+    const awake = (): number => time.environment.now()
+    const environment = { ...time.environment, awake, now: () => awake() + asleepMs }
+    const holder = documentDriver(new ClocklessShelf().store(), environment)
+    await claim(holder, 'a')
+    asleepMs = 600
+    expect(await claim(holder, 'a')).toMatchObject({ state: 'held', ttlMs: Math.floor(1000 - 600 / 0.95) })
+  })
+
   test('counts its lease from before the sending, however long the store took to write it', async () => {
     const time = fakeTime()
     const store = new ClocklessShelf().store()
