@@ -458,7 +458,7 @@ describe('a hand-over within one process', () => {
   test('reaches the next also if that has no answer yet that it waits', async () => {
     const { time, shelf, told, ...rest } = watched()
     await rest.driver.close()
-    const answered = deferred<void>()
+    const answered = deferred()
     let isHeldUp = false
     const store = shelf.store()
     const driver = documentDriver(
@@ -511,7 +511,8 @@ describe('a hand-over within one process', () => {
 describe('a store that has no room for another claim', () => {
   test('lets those that are in renew and leave, also beside the one that is refused', async () => {
     // Pauses pass by themselves.
-    const environment = { ...fakeTime().environment, timer: systemEnvironment().timer }
+    const real = systemEnvironment()
+    const environment = { ...fakeTime().environment, timer: real.timer.bind(real) }
     const shelf = new ClocklessShelf()
     const store = shelf.store()
     const full = new LeaseholdError('UNAVAILABLE', 'There is no room.', { reason: 'full' })
