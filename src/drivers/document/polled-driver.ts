@@ -32,7 +32,12 @@ export interface PolledStore<Opened, Revision> {
   readonly pace: PollPace
   open(): Promise<Opened>
   close(opened: Opened): Promise<void>
-  begin(opened: Opened, requests: readonly Request[]): DocumentSend<Revision>
+  /** `isSafe`: whether a claim surely holds still, and succeeded no claim that must be remembered. */
+  begin(
+    opened: Opened,
+    requests: readonly Request[],
+    isSafe: (key: string, id: string) => boolean,
+  ): DocumentSend<Revision>
   /** The documents of those keys that have one, and the store's clock, in milliseconds. */
   read(opened: Opened, keys: readonly string[]): Promise<ReadDocuments>
   list(opened: Opened, query: ListQuery): Promise<KeyPage>
@@ -124,8 +129,10 @@ export class PolledDriver<Opened, Revision> implements LockDriver {
 
   #begin(opened: Opened, requests: readonly Request[]): DocumentSend<Revision> {
     const sentAt = this.#environment.now()
-    const send = this.#store.begin(opened, requests)
+    const isSafe = (key: string, id: string): boolean => this.#claims.isSafe(key, id, this.#environment.now())
+    const send = this.#store.begin(opened, requests, isSafe)
     return {
+      fast: async (sent) => (await send.fast?.(sent)) ?? sent.map(() => undefined),
       load: async (keys) => {
         const askedAt = this.#environment.now()
         const { now, wall, loaded } = await send.load(keys)

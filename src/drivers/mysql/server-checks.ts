@@ -57,7 +57,12 @@ export function sessionFault(session: string, tookMs: number): UnfitSession | un
     return new UnfitSession('The server takes no writes', readOnly)
   }
   if (isolation === 'READ-UNCOMMITTED') return unfitSetting('READ UNCOMMITTED would show locks that nobody got')
-  const isFixed = Number(lag) / 1000 > lagMaxMs + tookMs * (1 + driftRate)
+  return fixedClock(Number(lag) / 1000, tookMs)
+}
+
+/** Why the clocks of a session, which differ by so much at the end of a statement, must not be used; undefined: they may. */
+export function fixedClock(lagMs: number, tookMs: number): UnfitSession | undefined {
+  const isFixed = lagMs > lagMaxMs + tookMs * (1 + driftRate)
   return isFixed ? unfitSetting('its clock was fixed by SET TIMESTAMP') : undefined
 }
 
