@@ -100,6 +100,18 @@ export function guessesHold(server: MariadbServer): void {
     expect(await renew(other, behind)).toMatchObject({ state: 'held' })
   })
 
+  test('a lease that may be over is released by the rule, and its end is remembered', async () => {
+    let time = Date.now()
+    const driver = await open(freshTable(), server.database, { clockForTests: () => time })
+    await made(driver, 'a')
+    time += 10
+    const held = claimOf('a', { ttlMs: 1000 })
+    const fence = fenceOf(await claim(driver, held))
+    time += 1000
+    expect(await release(driver, held)).toEqual({ state: 'absent', reason: 'expired' })
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held', after: { how: 'expired', fence } })
+  })
+
   test('a row that was put back from an older copy, or is gone, is read again', async () => {
     const table = freshTable()
     const [driver, other] = [await open(table), await open(table)]

@@ -30,6 +30,8 @@ export interface PolledStore<Opened, Revision> {
   readonly subject: string
   readonly supports: Supports
   readonly pace: PollPace
+  /** The clock of this process by which leases are surely not over. @default the machine's */
+  readonly ownTime?: (() => number) | undefined
   open(): Promise<Opened>
   close(opened: Opened): Promise<void>
   /** `isSafe`: whether a claim surely holds still, and succeeded no claim that must be remembered. */
@@ -128,8 +130,8 @@ export class PolledDriver<Opened, Revision> implements LockDriver {
   }
 
   #begin(opened: Opened, requests: readonly Request[]): DocumentSend<Revision> {
-    const sentAt = this.#environment.now()
-    const isSafe = (key: string, id: string): boolean => this.#claims.isSafe(key, id, this.#environment.now())
+    const sentAt = this.#ownTime()
+    const isSafe = (key: string, id: string): boolean => this.#claims.isSafe(key, id, this.#ownTime())
     const send = this.#store.begin(opened, requests, isSafe)
     return {
       fast: async (sent) => (await send.fast?.(sent)) ?? sent.map(() => undefined),
@@ -152,6 +154,10 @@ export class PolledDriver<Opened, Revision> implements LockDriver {
         if (statuses !== undefined) this.#settled(requests, statuses, sentAt)
       },
     }
+  }
+
+  #ownTime(): number {
+    return this.#store.ownTime?.() ?? this.#environment.now()
   }
 
   #settled(requests: readonly Request[], statuses: readonly ClaimStatus[], sentAt: number): void {

@@ -127,6 +127,7 @@ class MysqlDriver extends PolledDriver<MysqlStore, string> {
       subject: 'This MySQL store',
       supports: { ...fullSupport, ...leaseDefaults(options) },
       pace: paceOf(options),
+      ownTime: clockForTests,
       open: async () => {
         const clients =
           'getConnection' in source
