@@ -520,14 +520,22 @@ test('hand-over: a waiter of another client is told soon, by one read for all th
   await pause(300)
   // Some reads for fifty waiters, not some for each.
   expect((await selects()) - before).toBeLessThan(50)
+  // A document of more than 20,000 characters, read again only once it has changed.
+  const [sentBefore, readsBefore] = [await status('Bytes_sent'), await selects()]
+  await eventually(async () => (await selects()) > readsBefore + 2, 'some polls')
+  expect((await status('Bytes_sent')) - sentBefore).toBeLessThan(20_000)
   await release(holder, held)
   expect(await told).toEqual(['key0', waiting[0]?.id])
   expect(await ask(waiter, { op: 'renew', key: 'key0', id: waiting[0]?.id ?? '', ttlMs: 60_000 })).toMatchObject({
     state: 'held',
   })
 
-  async function selects(): Promise<number> {
-    const [row] = await server.query("show global status like 'Com_select'")
+  function selects(): Promise<number> {
+    return status('Com_select')
+  }
+
+  async function status(name: string): Promise<number> {
+    const [row] = await server.query(`show global status like '${name}'`)
     return Number(row?.['Value'])
   }
 })

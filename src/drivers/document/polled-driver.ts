@@ -88,6 +88,7 @@ export class PolledDriver<Opened, Revision> implements LockDriver {
       environment,
       read: (keys) => this.#places(keys),
       mustPoll: () => true,
+      ownTime: () => this.#ownTime(),
       poll: (key, id) => this.#listeners.notify(key, id, 'poll'),
     })
   }

@@ -1,5 +1,7 @@
 /** Rows as this driver left them, so that a change of a row that nobody else uses need not begin with a reading. */
 
+import { noRevision } from './statements.ts'
+
 /** What is known of a row that has one claim at most. */
 export interface RecentRow {
   readonly revision: string
@@ -19,11 +21,11 @@ export class RecentRows {
   }
 
   /**
-   * Notes what was written over the revision `expected`. A row counts as one that nobody else changes once this driver found its own
-   * revision in it: a wrong guess costs a statement.
+   * Notes what was written over the revision `expected`. A row counts as one that nobody else changes if this driver made it, or found
+   * its own revision in it: a wrong guess costs a statement.
    */
   put(name: string, expected: string, row: RecentRow): void {
-    const isQuiet = this.#byName.get(name)?.revision === expected
+    const isQuiet = expected === noRevision || this.#byName.get(name)?.revision === expected
     this.#byName.delete(name)
     this.#byName.set(name, { ...row, isQuiet })
     if (this.#byName.size <= rowsMax) return

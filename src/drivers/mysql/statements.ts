@@ -161,12 +161,17 @@ export class MysqlStatements {
     return createTable(this.#tableName, this.#database)
   }
 
-  /** Name, newest revision, last fence and document of the first row and of the rows of these names; with the first the clock and the session. */
-  read(names: readonly string[]): string {
+  /**
+   * Name, newest revision, last fence and document of the first row and of the rows of these names; with the first the clock and the session.
+   * Null instead of a document: its revision is among those that are known.
+   */
+  read(names: readonly string[], known: readonly string[] = []): string {
+    const text = 'rtrim(`document`)'
+    const document = known.length === 0 ? text : `if(${newestRevision} in (${literals(known)}), null, ${text})`
     const once = (value: string): string => `if(\`name\` = ${literal(birthName)}, ${value}, null)`
     // A node of a Galera cluster may not have applied yet what another has answered.
     const when = this.#dialect.isGalera ? 'set statement wsrep_sync_wait = 1 for ' : ''
-    return `${when}select \`name\`, ${newestRevision}, \`last_fence\`, rtrim(\`document\`), ${once(clock)}, ${once(this.#session)} from ${this.#table} where \`name\` in (${literals([birthName, ...names])}) limit ${names.length + 1}`
+    return `${when}select \`name\`, ${newestRevision}, \`last_fence\`, ${document}, ${once(clock)}, ${once(this.#session)} from ${this.#table} where \`name\` in (${literals([birthName, ...names])}) limit ${names.length + 1}`
   }
 
   /** Writes the first row, unless there is one. */

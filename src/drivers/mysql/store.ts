@@ -78,6 +78,8 @@ export class MysqlStore {
   /** The server's clock at the last reading, in microseconds; undefined: no reading yet, or sessions commit by hand, which a guess cannot mend. */
   #lastClock: number | undefined
   #commitsByHand = false
+  /** Long documents that were polled last: they are read again only once they have changed. */
+  readonly #polled = new Map<string, StoredDocument>()
   #tidiedAt = -Infinity
   #tidying: Promise<void> | undefined
 
@@ -121,12 +123,14 @@ export class MysqlStore {
     connection: MysqlConnection,
     names: readonly string[],
     withinMs: number,
+    known: ReadonlyMap<string, StoredDocument> = new Map(),
     tries = 1,
   ): Promise<MysqlReading> {
     const documents = new Map<string, StoredDocument>()
     let [clock, birth] = [Infinity, '']
     for (let from = 0; from === 0 || from < names.length; from += namesMax) {
-      const sql = this.#statements.read(names.slice(from, from + namesMax))
+      const asked = names.slice(from, from + namesMax)
+      const sql = this.#statements.read(asked, [...new Set(asked.flatMap((name) => known.get(name)?.revision ?? []))])
       const answer = await this.#readFit(connection, sql, withinMs).catch(async (error: unknown) => {
         if (!isTableMissing(error)) throw error
         await connection.query(this.#statements.create(), withinMs)
@@ -137,8 +141,15 @@ export class MysqlStore {
           birth = textOfBytes(document)
           clock = Math.min(clock, Number(textOfBytes(micros)))
         } else {
-          const stored = storedDocument(textOfBytes(document), Number(textOfBytes(lastFence)))
-          documents.set(textOfBytes(name), { document: stored, revision: textOfBytes(revision) })
+          const key = textOfBytes(name)
+          const same = document === null ? known.get(key) : undefined
+          // The revision of another key: a statement gives one to all its rows.
+          if (document === null && same?.revision !== textOfBytes(revision)) return this.read(connection, names, withinMs)
+          const stored = same ?? {
+            document: storedDocument(textOfBytes(document), Number(textOfBytes(lastFence))),
+            revision: textOfBytes(revision),
+          }
+          documents.set(key, stored)
         }
       }
     }
@@ -148,7 +159,7 @@ export class MysqlStore {
     }
     // Somebody has emptied the table: its data is young again.
     await connection.query(this.#statements.begin(JSON.stringify({})), withinMs)
-    if (tries < emptyTriesMax) return this.read(connection, names, withinMs, tries + 1)
+    if (tries < emptyTriesMax) return this.read(connection, names, withinMs, known, tries + 1)
     throw new LeaseholdError(
       'UNAVAILABLE',
       `MySQL: The table ${this.#options.table} loses its rows. Who deletes them?`,
@@ -300,7 +311,15 @@ export class MysqlStore {
 
   async readDocuments(keys: readonly string[]): Promise<ReadDocuments> {
     const { timeoutMs } = this.#options
-    const { clock, stored } = await this.reading(timeoutMs, (connection, leftMs) => this.read(connection, keys, leftMs))
+    const { clock, stored } = await this.reading(timeoutMs, (connection, leftMs) =>
+      this.read(connection, keys, leftMs, this.#polled),
+    )
+    if (this.#polled.size > polledMax) this.#polled.clear()
+    for (const key of keys) {
+      const row = stored.get(key)
+      if ((row?.document.claims?.length ?? 0) > fewClaims) this.#polled.set(key, row as StoredDocument)
+      else this.#polled.delete(key)
+    }
     return {
       now: Math.floor(clock / 1000),
       documents: new Map([...stored].map(([key, { document }]) => [key, document])),
@@ -403,6 +422,9 @@ export class MysqlStore {
 
 const tidyEveryMs = 600_000
 const tidyRounds = 20
+/** Documents with more claims are kept from one poll to the next, of so many keys. */
+const fewClaims = 4
+const polledMax = 500
 
 /** Work on a lent connection. */
 async function using<Result>(
