@@ -474,7 +474,12 @@ describe('the table', () => {
     const table = freshTable()
     const driver = await open({ table })
     await driver.send([claiming(claimOf('a')), claiming(claimOf('b'))])
-    for (const document of ['not JSON', '{"version":1,"claims":{}}', '{"version":1,"claims":[{"leaseMs":"x"}]}', 'null']) {
+    for (const document of [
+      'not JSON',
+      '{"version":1,"claims":{}}',
+      '{"version":1,"claims":[{"leaseMs":"x"}]}',
+      'null',
+    ]) {
       await server.query(`update test.${table} set document = '${document}' where name = 'a'`)
       const [broken, fine] = await driver.send([claiming(claimOf('a')), claiming(claimOf('b'))])
       expect(broken).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'corrupt' } })

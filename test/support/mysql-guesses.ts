@@ -12,8 +12,11 @@ import { TcpProxy } from './tcp-proxy.ts'
 export function guessesHold(server: MariadbServer): void {
   let tables = 0
   const freshTable = (): string => `guessed_${(tables += 1)}`
-  const open = (table: string, source: MysqlSource = server.database, options: MysqlOptions = {}): Promise<LockDriver> =>
-    opened(mysql(source, { table, ...options }))
+  const open = (
+    table: string,
+    source: MysqlSource = server.database,
+    options: MysqlOptions = {},
+  ): Promise<LockDriver> => opened(mysql(source, { table, ...options }))
 
   /** One connection, so that what a test does to it meets the next request. */
   function singlePool(): Pool {
@@ -49,7 +52,11 @@ export function guessesHold(server: MariadbServer): void {
   test('a lock that nobody else uses costs one statement to take, and one to leave', async () => {
     const driver = await open(freshTable())
     await made(driver, 'a', 'b', "it's \\ Ü")
-    const [reads, updates, inserts] = [await countOf('Com_select'), await countOf('Com_update'), await countOf('Com_insert')]
+    const [reads, updates, inserts] = [
+      await countOf('Com_select'),
+      await countOf('Com_update'),
+      await countOf('Com_insert'),
+    ]
     for (let round = 0; round < 5; round += 1) await made(driver, 'a', 'b', "it's \\ Ü")
     expect(await countOf('Com_update')).toBe(updates + 10)
     expect(await countOf('Com_select')).toBe(reads)
@@ -70,7 +77,14 @@ export function guessesHold(server: MariadbServer): void {
     const { keys, now } = await other.list({ key: 'a' })
     const [listed, ...more] = keys[0]?.claims ?? []
     expect(more).toEqual([])
-    expect(listed).toMatchObject({ id: wanted.id, mode: 'shared', limit: 3, priority: 2, fence: fenceOf(status), renewalCount: 0 })
+    expect(listed).toMatchObject({
+      id: wanted.id,
+      mode: 'shared',
+      limit: 3,
+      priority: 2,
+      fence: fenceOf(status),
+      renewalCount: 0,
+    })
     expect(listed?.acquiredAt).toBe(Math.floor(fenceOf(status) / 1000))
     expect(listed?.acquiredAt).toBeLessThanOrEqual(now)
     expect(listed?.enteredAt).toBe(listed?.acquiredAt)
@@ -221,6 +235,16 @@ export function guessesHold(server: MariadbServer): void {
       expect(await claim(other, claimOf('a'))).toMatchObject({ state: others })
     })
 
+    test('so that replicas run the statements themselves, is used after a reading only', async () => {
+      const pool = singlePool()
+      const driver = await open(freshTable(), pool)
+      await made(driver, 'a')
+      await pool.query("set session binlog_format = 'STATEMENT'")
+      const reads = await countOf('Com_select')
+      await made(driver, 'a')
+      expect(await countOf('Com_select')).toBeGreaterThanOrEqual(reads + 2)
+    })
+
     test.each([
       ['commits by hand', 'set autocommit = 0'],
       ['is in the middle of a transaction', 'begin'],
@@ -276,5 +300,35 @@ export function guessesHold(server: MariadbServer): void {
     proxy.dropReplies = false
     expect(await claim(other, claimOf('a'))).toMatchObject({ state: 'waiting' })
     expect(await untilAnswered(() => release(driver, wanted))).toEqual(released)
+  })
+
+  test('the connection ends with the statement: what it did is found on another', async () => {
+    const proxy = await TcpProxy.start({ port: server.port })
+    onTestFinished(() => proxy.stop())
+    const table = freshTable()
+    const driver = await open(table, `mysql://root@127.0.0.1:${proxy.port}/test`)
+    const other = await open(table)
+    await made(driver, 'a')
+    const wanted = claimOf('a')
+    const cut = proxy.cutAfterRequest()
+    const [status] = await Promise.all([claim(driver, wanted), cut])
+    const { keys } = await other.list({ key: 'a' })
+    expect(keys[0]?.claims).toMatchObject([{ id: wanted.id, state: 'held', fence: fenceOf(status) }])
+    expect(await release(driver, wanted)).toEqual(released)
+    expect((await other.list({ key: 'a' })).keys).toEqual([])
+  })
+
+  test('the connection ends with the statement, and the server with it: the outcome is unknown', async () => {
+    const proxy = await TcpProxy.start({ port: server.port })
+    onTestFinished(() => proxy.stop())
+    const table = freshTable()
+    const driver = await open(table, `mysql://root@127.0.0.1:${proxy.port}/test`, { timeout: 700 })
+    const other = await open(table)
+    await made(driver, 'a')
+    const wanted = claimOf('a')
+    const cut = proxy.cutAfterRequest().then(() => proxy.refuse())
+    const [status] = await Promise.all([claim(driver, wanted), cut])
+    expect(status).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'network' } })
+    expect(await claim(other, claimOf('a'))).toMatchObject({ state: 'waiting' })
   })
 }

@@ -136,6 +136,9 @@ export class PolledDriver<Opened, Revision> implements LockDriver {
     const send = this.#store.begin(opened, requests, isSafe)
     return {
       fast: async (sent) => (await send.fast?.(sent)) ?? sent.map(() => undefined),
+      get mayHaveWritten() {
+        return send.mayHaveWritten === true
+      },
       load: async (keys) => {
         const askedAt = this.#environment.now()
         const { now, wall, loaded } = await send.load(keys)

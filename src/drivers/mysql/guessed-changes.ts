@@ -14,7 +14,13 @@ import type { RecentRow } from './recent-rows.ts'
 /** A request that may be carried out so, and its place in the batch. */
 export type GuessedChange =
   | { readonly op: 'release'; readonly place: number; readonly guess: MysqlGuess }
-  | { readonly op: 'claim'; readonly place: number; readonly guess: MysqlGrant; readonly claim: Claim; readonly status: HeldStatus }
+  | {
+      readonly op: 'claim'
+      readonly place: number
+      readonly guess: MysqlGrant
+      readonly claim: Claim
+      readonly status: HeldStatus
+    }
 
 type HeldStatus = Extract<ClaimStatus, { state: 'held' }>
 

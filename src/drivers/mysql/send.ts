@@ -42,6 +42,7 @@ export class MysqlSend implements DocumentSend<string> {
   readonly #deadline: number
   /** The connection of the last read, until the write that follows. Between the two no lock is held on the server. */
   #connection: MysqlConnection | undefined
+  mayHaveWritten = false
 
   constructor(store: MysqlStore, requests: readonly Request[], setup: MysqlSendSetup) {
     this.#store = store
@@ -59,7 +60,9 @@ export class MysqlSend implements DocumentSend<string> {
     const { isSafe } = this.#setup
     const changes = guessedChanges(requests, { row: (name) => this.#store.recent.get(name), isSafe })
     if (changes.length === 0) return answers
-    const slices = [...guessesOf(changes, Math.min(guessesMax, Math.floor(this.#store.documentBytesMax / guessBytesMax)))]
+    const slices = [
+      ...guessesOf(changes, Math.min(guessesMax, Math.floor(this.#store.documentBytesMax / guessBytesMax))),
+    ]
     const work = Array.from({ length: Math.min(guessingMax, slices.length) }, async () => {
       for (let slice = slices.pop(); slice !== undefined; slice = slices.pop()) {
         const statuses = await this.#guess(slice, since)
@@ -92,8 +95,12 @@ export class MysqlSend implements DocumentSend<string> {
       })
     } catch (error) {
       for (const { guess } of changes) recent.forget(guess.name)
-      // The reading that follows finds out why, or has better luck.
+      // The reading that follows finds out why, or has better luck: on another connection, if this one was dead.
       if (!isSent || isWorthWritingAgain(error)) return changes.map(() => undefined)
+      if (isWorthReadingAgain(error)) {
+        this.mayHaveWritten = true
+        return changes.map(() => undefined)
+      }
       return changes.map(() => ({ state: 'unknown', error: mysqlError(error) }))
     } finally {
       void connection?.giveBack(this.#timeoutMs).catch(() => {})
@@ -123,17 +130,24 @@ export class MysqlSend implements DocumentSend<string> {
   async load(
     keys: readonly string[],
   ): Promise<{ readonly now: number; readonly wall: number; readonly loaded: readonly Loaded<string>[] }> {
-    const reading = async (leftMs: number): ReturnType<MysqlStore['read']> => {
-      this.#giveBack()
-      this.#connection = await this.#store.lend(leftMs)
-      return this.#store.read(this.#connection, keys, this.#leftMs())
-    }
-    const { clock, stored } = await retryingWithin(this.#leftMs(), reading, isWorthReadingAgain)
+    const { clock, stored } = await this.#read(keys).catch((error: unknown) => {
+      // It may become the answer to a request that was sent before.
+      throw mysqlError(error)
+    })
     const loaded = keys.map((key): Loaded<string> => {
       const { document, revision = noRevision } = stored.get(key) ?? {}
       return { document, revision }
     })
     return { now: Math.floor(clock / 1000), wall: clock / 1000, loaded }
+  }
+
+  async #read(keys: readonly string[]): ReturnType<MysqlStore['read']> {
+    const reading = async (leftMs: number): ReturnType<MysqlStore['read']> => {
+      this.#giveBack()
+      this.#connection = await this.#store.lend(leftMs)
+      return this.#store.read(this.#connection, keys, this.#leftMs())
+    }
+    return retryingWithin(this.#leftMs(), reading, isWorthReadingAgain)
   }
 
   async swap(swaps: readonly Swap<string>[]): Promise<readonly Outcome[]> {

@@ -188,7 +188,9 @@ export class MysqlStatements {
     const isOurs = `${newestRevision} = substring(values(\`revisions\`), ${revisionLength + 1})`
     const set = (column: string, value: string): string => `\`${column}\` = if(${isOurs}, ${value}, \`${column}\`)`
     const kept = keptAfter(`left(values(\`revisions\`), ${revisionLength})`)
-    const changes = ['last_fence', 'document', 'claims', 'forget_hour'].map((column) => set(column, `values(\`${column}\`)`))
+    const changes = ['last_fence', 'document', 'claims', 'forget_hour'].map((column) =>
+      set(column, `values(\`${column}\`)`),
+    )
     const values = rows.map(
       ({ name, revision, expected, lastFence, document, claims, forgetHour: hour }) =>
         `(${literal(name)}, ${literal(revision + expected)}, ${lastFence}, ${padded(literal(document), Buffer.byteLength(document))}, ${claims}, ${hour})`,

@@ -144,7 +144,8 @@ export class MysqlStore {
           const key = textOfBytes(name)
           const same = document === null ? known.get(key) : undefined
           // The revision of another key: a statement gives one to all its rows.
-          if (document === null && same?.revision !== textOfBytes(revision)) return this.read(connection, names, withinMs)
+          if (document === null && same?.revision !== textOfBytes(revision))
+            return this.read(connection, names, withinMs)
           const stored = same ?? {
             document: storedDocument(textOfBytes(document), Number(textOfBytes(lastFence))),
             revision: textOfBytes(revision),
