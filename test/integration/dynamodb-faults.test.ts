@@ -15,7 +15,7 @@ import { documentDriver } from '../../src/drivers/document/driver.ts'
 import { dynamodb, dynamodbStore, parseDynamodbUrl, type DynamodbOptions } from '../../src/drivers/dynamodb/driver.ts'
 import { createLocks, type Lease, type Locks } from '../../src/index.ts'
 import { fakeTime } from '../../src/testing/index.ts'
-import { claim, claimOf, fenceOf, release, renew, untilAnswered } from '../support/claims.ts'
+import { ask, claim, claimOf, fenceOf, release, renew, untilAnswered } from '../support/claims.ts'
 import { DynamodbProxy, type DynamodbFault, type DynamodbRequest } from '../support/dynamodb-proxy.ts'
 import { dynamodbClient, DynamodbServer, freshTable } from '../support/dynamodb-server.ts'
 import { eventually } from '../support/eventually.ts'
@@ -99,6 +99,21 @@ describe('a put whose reply is lost', () => {
     expect(await claimed).toMatchObject({ state: 'held' })
     const [listed] = (await other.list({ key: 'a' })).keys
     expect(listed?.claims.map(({ id }) => id)).toEqual([wanted.id, waiting.id])
+  })
+
+  test('and that was not carried out before another was quicker is nobody’s: the next copy is refused, and the claim waits', async () => {
+    const { proxy, driver, table } = await through()
+    const other = await open(direct, table)
+    const [wanted, rival] = [claimOf('a'), claimOf('a')]
+    let isFirst = true
+    proxy.fault = async ({ command }) => {
+      if (command !== 'PutItem' || !isFirst) return undefined
+      isFirst = false
+      await claim(other, rival)
+      return { error: 'InternalServerError', status: 500 }
+    }
+    expect(await claim(driver, wanted)).toMatchObject({ state: 'waiting' })
+    expect(await renew(other, rival)).toMatchObject({ state: 'held' })
   })
 
   test('and that is not sent again, is unknown, and found when it is asked for', async () => {
@@ -512,6 +527,21 @@ describe('an item', () => {
     expect(await inDays()).toBeCloseTo(400 + 30 + 2 * 10, 1)
     await release(driver, held)
     expect(await inDays()).toBeCloseTo(402, 1)
+  })
+
+  test('is kept until the clock has passed its last fence, also one from a clock that was ahead', async () => {
+    const table = freshTable()
+    const driver = await open(direct, table)
+    const held = claimOf('a')
+    await claim(driver, held)
+    const aheadS = Date.now() / 1000 + 100 * 86_400
+    const { key, id, ttlMs } = held
+    await ask(driver, { op: 'renew', key, id, ttlMs, fenceFloor: Math.ceil(aheadS * 1_000_000) })
+    for (const next of ['held', 'released']) {
+      const { removeAt } = await itemOf(table, 'a')
+      expect(Number(removeAt?.N), next).toBeGreaterThan(aheadS)
+      await release(driver, held)
+    }
   })
 
   test('that was removed leaves no lower fence', async () => {

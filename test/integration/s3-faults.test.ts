@@ -91,6 +91,8 @@ describe('a write that was carried out, and sent again on its way, is known by i
     const wanted = claimOf('a')
     expect(await claim(driver, wanted)).toMatchObject({ state: 'held', ttlMs: wanted.ttlMs })
     expect(proxy.log.filter(isWrite).map(({ status }) => status)).toEqual([500, 412])
+    proxy.next(isWrite, { answer: 500, body: s3Fault('InternalError'), after: true })
+    expect(await release(driver, wanted)).toEqual({ state: 'absent', reason: 'released' })
   })
 
   test('and where the reply is lost for good, the claim is unknown, and found when it is sent again', async () => {
@@ -137,6 +139,23 @@ describe('a proxy on the way', () => {
     await claim(driver, held)
     expect(await release(driver, held)).toMatchObject({ state: 'absent', reason: 'released' })
   })
+})
+
+test('a 404 that is not of the object says nothing about the lock', async () => {
+  const { proxy, prefix, driver } = await behindProxy()
+  const held = claimOf('a')
+  await claim(driver, held)
+  const other = await openS3(server, prefix, {}, proxy)
+  for (const fate of [
+    { answer: 404, body: '<html>Not Found</html>' },
+    { answer: 404, body: s3Fault('NoSuchBucket') },
+  ]) {
+    proxy.decide = (call) => (isRead(call) ? fate : undefined)
+    await expect(claim(other, claimOf('a', { wait: false }))).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    await expect(renew(driver, held)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  }
+  proxy.decide = () => undefined
+  expect(await renew(driver, held)).toMatchObject({ state: 'held' })
 })
 
 describe('a lost race is run again', () => {

@@ -135,6 +135,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     const { store, environment, observations, recent } = this.#setup
     const withinMs = this.#leftMs()
     const now = this.#setup.observedNow()
+    const sentAt = environment.now()
     const wall = environment.wall()
     const written = swaps.map(({ document, revision }) =>
       withoutEnds(document, revision, { nonce: environment.id(), now, wall, channelOf: this.#channelOf }),
@@ -157,7 +158,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
       const { document } = written[index] as Written
       observations.see(key, beatsOf(document), at, writing)
       this.#note(key, written[index] as Written)
-      if (result !== 'swapped') recent.put(key, { document, revision: result.written }, now)
+      if (result !== 'swapped') recent.put(key, { document, revision: result.written }, sentAt)
       this.#notify(swap)
       return 'swapped'
     })
