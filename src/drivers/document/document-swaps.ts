@@ -82,7 +82,7 @@ export async function sendBySwapping<Revision>(
       work = await race(store, work, answers)
     } catch (error) {
       // Requests of an earlier round may have been carried out, and their answers count.
-      if (answers.every((status) => status === undefined) && store.mayHaveWritten !== true) throw error
+      if (store.mayHaveWritten !== true && answers.every((status) => status === undefined)) throw error
       return answers.map((status) => status ?? { state: 'unknown', error })
     }
     if (work.length === 0) break
