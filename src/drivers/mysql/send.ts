@@ -119,7 +119,10 @@ export class MysqlSend implements DocumentSend<string> {
       const guesses = changes.map(({ guess }) => guess)
       return { areWritten: await this.#store.release(connection, guesses, revision, withinMs), fence: 0 }
     }
-    const keptMs = Math.max(...grants.map(({ claim, status }) => status.ttlMs + claim.graceMs + claim.ttlMs))
+    const keptMs = grants.reduce(
+      (most, { claim, status }) => Math.max(most, status.ttlMs + claim.graceMs + claim.ttlMs),
+      0,
+    )
     const guesses = grants.map(({ guess }) => guess)
     const { clock, areWritten } = await this.#store.grant(connection, guesses, { revision, since, keptMs }, withinMs)
     return { areWritten, fence: clock }

@@ -33,6 +33,21 @@ export function copyNameOf(variables: ServerTexts, status: ServerTexts): string 
   return ['server_uuid', 'server_id', 'hostname', 'port'].map((name) => variables.get(name) ?? '').join(' ')
 }
 
+/** Since when the data has been kept, by the server's clock, and on which copy. */
+interface Birth {
+  readonly since?: number
+  readonly place?: string
+}
+
+/** What the first row says. */
+export function birthOf(text: string): Birth {
+  try {
+    return (JSON.parse(text) as Birth | null) ?? {}
+  } catch {
+    return {}
+  }
+}
+
 export function inOpenTransaction(): UnfitSession {
   return new UnfitSession('The connection was in the middle of a transaction', openTransaction)
 }

@@ -202,7 +202,7 @@ export class MysqlStatements {
   /** Grants claims on idle rows, where the guess is right, each by the server's clock. Told by `last_insert_id`: see {@link grantedAt}. */
   grant(grants: readonly MysqlGrant[], { revision, since, keptMs, clockForTests }: MysqlGrantTerms): string {
     const at = clockForTests === undefined ? clock : String(clockForTests)
-    const bytes = Math.max(...grants.map(({ document }) => Buffer.byteLength(document)))
+    const bytes = grants.reduce((most, { document }) => Math.max(most, Buffer.byteLength(document)), 0)
     const documents = grants.map(({ name, document }) => `when ${literal(name)} then ${literal(document)}`)
     const hour = `least(${neverHour}, ${at} div ${hourMs * 1000} + ${Math.ceil(keptMs / hourMs) + 1 + keptHours})`
     const told = `last_insert_id((${at} - ${since}) * ${lagSteps} + ${lag} div 1000)`
@@ -276,6 +276,11 @@ export class MysqlStatements {
 
 /** For how many seconds the server runs, and which Galera cluster it is of. */
 export const serverStatus = `show global status where variable_name in ('Uptime', 'wsrep_cluster_state_uuid')`
+
+/** The least bytes after those of all texts that begin with the prefix. UTF-8 has no byte 255. */
+export function pastAllBytes(prefix: string): Buffer {
+  return Buffer.concat([Buffer.from(prefix), Buffer.from([255])])
+}
 
 /** The revisions of a row that got a new one. */
 function keptAfter(revision: string): string {

@@ -10,6 +10,7 @@ import type { MysqlAnswer, MysqlClients, MysqlConnection } from './clients.ts'
 import { isTableMissing, isWorthReadingAgain, mysqlError, type UnfitSession } from './faults.ts'
 import { RecentRows } from './recent-rows.ts'
 import {
+  birthOf,
   commitsByHand,
   copyNameOf,
   databaseOf,
@@ -29,6 +30,7 @@ import {
   hourOf,
   MysqlStatements,
   noRevision,
+  pastAllBytes,
   serverStatus,
   serverVariables,
   sessionDatabase,
@@ -444,22 +446,4 @@ async function using<Result>(
 function isAmong(revision: string, kept: string): boolean {
   for (let at = 0; at < kept.length; at += revisionLength) if (kept.startsWith(revision, at)) return true
   return false
-}
-
-/** The least bytes after those of all texts that begin with the prefix. UTF-8 has no byte 255. */
-function pastAllBytes(prefix: string): Buffer {
-  return Buffer.concat([Buffer.from(prefix), Buffer.from([255])])
-}
-
-interface Birth {
-  readonly since?: number
-  readonly place?: string
-}
-
-function birthOf(text: string): Birth {
-  try {
-    return (JSON.parse(text) as Birth | null) ?? {}
-  } catch {
-    return {}
-  }
 }

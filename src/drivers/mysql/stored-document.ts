@@ -12,8 +12,8 @@ interface FreshClaim extends Omit<ClaimRecord, 'fence' | 'enteredAt' | 'acquired
 }
 
 /** The text of a document, for the column. */
-export function documentText({ lastFence: _, ...document }: KeyDocument): string {
-  return JSON.stringify(document)
+export function documentText({ version, ended, claims }: KeyDocument): string {
+  return JSON.stringify({ version, ended, claims })
 }
 
 /** The text where nobody holds or waits, and no unclean end is remembered. */
