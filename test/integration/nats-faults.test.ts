@@ -320,12 +320,23 @@ describe('a bucket', () => {
     const large = (): Claim => claimOf(key, { runner: { ...runner, metadata: { note: 'x'.repeat(900) } } })
     const [first, last] = [large(), large()]
     const statuses = []
-    for (const wanted of [first, ...Array.from({ length: 18 }, large), last])
-      statuses.push(await claim(driver, wanted).catch((error: unknown) => ({ state: 'refused', error })))
+    const wanted = [first, ...Array.from({ length: 18 }, large), last]
+    for (const each of wanted)
+      statuses.push(await claim(driver, each).catch((error: unknown) => ({ state: 'refused', error })))
     expect(statuses[0]).toMatchObject({ state: 'held' })
     expect(statuses.at(-1)).toMatchObject({ error: { code: 'UNAVAILABLE', reason: 'full' } })
     const both = await driver.send([claiming(last), claiming(claimOf('default/named:bystander'))])
     expect(both).toMatchObject([{ state: 'unknown', error: { reason: 'full' } }, { state: 'held' }])
+    // Those that are in renew, also with numbers that grow longer, and also beside one that there is no room for.
+    const { ttlMs } = first
+    const isIn = ({ id }: Claim): boolean => listed?.claims.some((claimed) => claimed.id === id) === true
+    const [listed] = (await driver.list({ key })).keys
+    const renewals = wanted.filter(isIn).map(({ id }) => ({ op: 'renew', key, id, ttlMs }) as const)
+    for (let round = 1; round <= 11; round += 1) {
+      const [refused, ...renewed] = await driver.send([claiming(last), ...renewals])
+      expect(refused).toMatchObject({ state: 'unknown', error: { reason: 'full' } })
+      expect(new Set(renewed.map(({ state }) => state))).toEqual(new Set(['held', 'waiting']))
+    }
     // Room comes back as its claims end.
     expect(await release(driver, first)).toMatchObject({ state: 'absent' })
   })

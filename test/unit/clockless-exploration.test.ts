@@ -12,12 +12,15 @@ const minutes = { timeout: 180_000 }
 
 test('leases without a store clock never overlap, whatever clocks, messages and processes do', minutes, async () => {
   let holds = 0
+  let toldOf = 0
   for (let seed = 1; seed <= 60; seed += 1) {
-    const { overlaps, fences, holds: seen } = await playSchedule(seed)
+    const { overlaps, fences, holds: seen, told } = await playSchedule(seed)
     holds += seen
+    toldOf += told
     expect({ seed, overlaps, fences }).toEqual({ seed, overlaps: [], fences: [] })
   }
   expect(holds, 'schedules without holds show nothing').toBeGreaterThan(300)
+  expect(toldOf, 'holds that began with a notification').toBeGreaterThan(30)
 })
 
 type StoredKey = typeof storedKey

@@ -1,7 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
-import type { Claim, ClaimStatus, LockDriver } from '../../src/core/contract/driver.ts'
+import type { Claim, ClaimStatus, LockDriver, Notification } from '../../src/core/contract/driver.ts'
 import { sleepProofClock, systemEnvironment } from '../../src/core/time/environment.ts'
-import { createLocks } from '../../src/index.ts'
+import { createLocks, LeaseholdError } from '../../src/index.ts'
 import { documentDriver, type ClocklessStore, type NotifiedOwner } from '../../src/drivers/document/driver.ts'
 import { Observations } from '../../src/drivers/document/observed/observations.ts'
 import { ObservedDriver } from '../../src/drivers/document/observed/observed-driver.ts'
@@ -481,6 +481,155 @@ describe('a holder on a store without a clock', () => {
     await time.advance(2000)
     expect(told).toEqual(['a'])
     await holder.close()
+  })
+})
+
+describe('a hand-over within one process', () => {
+  function watched() {
+    const time = fakeTime()
+    const shelf = new ClocklessShelf()
+    const driver = documentDriver(shelf.store(), time.environment)
+    const told: { readonly id: string; readonly notification: Notification }[] = []
+    driver.listen?.((_key, id, notification) => told.push({ id, notification }))
+    return { time, shelf, driver, told }
+  }
+
+  test('is told at once, with the grant itself: nobody asks the store for it, then or later', async () => {
+    const { time, shelf, driver, told } = watched()
+    await claim(driver, 'a', { ttlMs: 60_000 })
+    await claim(driver, 'b', { ttlMs: 60_000 })
+    const before = { loads: shelf.loads, swaps: shelf.swaps }
+    await release(driver, 'a')
+    await time.advance(0)
+    const fence = shelf.read(key)?.claims[0]?.fence
+    expect(told).toEqual([{ id: 'b', notification: expect.objectContaining({ state: 'held', fence }) as Notification }])
+    expect({ loads: shelf.loads, swaps: shelf.swaps }).toEqual({ loads: before.loads + 1, swaps: before.swaps + 1 })
+    await time.advance(15_000)
+    expect(shelf.loads).toBeGreaterThan(before.loads + 1)
+    expect(told).toHaveLength(1)
+  })
+
+  test('takes no time and one request, from the release to the lease of the next', async () => {
+    const { time, shelf, driver } = watched()
+    const locks = await createLocks({ driver, environment: time.environment, defaults: { ttl: 60_000 } })
+    const first = await locks.acquire('orders')
+    const [second, third] = [locks.acquire('orders'), locks.acquire('orders')]
+    while (shelf.read(first.key)?.claims.length !== 3) await time.advance(1)
+    const from = { at: time.environment.now(), swaps: shelf.swaps }
+    await first.release()
+    await (await second).release()
+    const lease = await third
+    expect({ at: time.environment.now(), swaps: shelf.swaps }).toEqual({ at: from.at, swaps: from.swaps + 2 })
+    await lease.release()
+    await locks.close()
+  })
+
+  test('gives the next no more time than others leave its claim', async () => {
+    const { time, driver, told } = watched()
+    await claim(driver, 'a', { ttlMs: 60_000 })
+    await claim(driver, 'b', { ttlMs: 10_000 })
+    await time.advance(4000)
+    await release(driver, 'a')
+    await time.advance(0)
+    expect(told).toMatchObject([{ id: 'b', notification: { state: 'held', ttlMs: Math.floor(10_000 - 4000 / 0.95) } }])
+  })
+
+  test('reaches the next also if that has no answer yet that it waits', async () => {
+    const { time, shelf, told, ...rest } = watched()
+    await rest.driver.close()
+    const answered = deferred<void>()
+    let isHeldUp = false
+    const store = shelf.store()
+    const driver = documentDriver(
+      {
+        ...store,
+        async swap(swaps, withinMs) {
+          const isLate = isHeldUp
+          isHeldUp = false
+          const outcomes = await store.swap(swaps, withinMs)
+          if (isLate) await answered.promise
+          return outcomes
+        },
+      },
+      time.environment,
+    )
+    driver.listen?.((_key, id, notification) => told.push({ id, notification }))
+    await claim(driver, 'a')
+    isHeldUp = true
+    const waiting = claim(driver, 'b')
+    while (shelf.read(key)?.claims.length !== 2) await time.advance(0)
+    await release(driver, 'a')
+    await time.advance(1)
+    answered.resolve()
+    expect(await waiting).toMatchObject({ state: 'waiting' })
+    await time.advance(0)
+    expect(told.at(-1)).toEqual({ id: 'b', notification: 'poll' })
+    expect(await renew(driver, 'b')).toMatchObject({ state: 'held' })
+  })
+
+  test('is nothing to a driver whose claims are not concerned', async () => {
+    const { time, shelf, driver, told } = watched()
+    const other = documentDriver(shelf.store(), time.environment)
+    await claim(driver, 'a')
+    await claim(other, 'b')
+    await release(driver, 'a')
+    await time.advance(0)
+    expect(told).toEqual([])
+  })
+
+  test('tells the holder at once that it was evicted', async () => {
+    const { time, driver, told } = watched()
+    await claim(driver, 'a', { ttlMs: 60_000 })
+    const fence = (await renew(driver, 'a', 60_000)) as { readonly fence: number }
+    await driver.send([{ op: 'evict', key, fence: fence.fence, reason: 'gone' }])
+    await time.advance(0)
+    expect(told).toMatchObject([{ id: 'a', notification: { state: 'absent', reason: 'evicted' } }])
+  })
+})
+
+describe('a store that has no room for another claim', () => {
+  test('lets those that are in renew and leave, also beside the one that is refused', async () => {
+    // Pauses pass by themselves.
+    const environment = { ...fakeTime().environment, timer: systemEnvironment().timer }
+    const shelf = new ClocklessShelf()
+    const store = shelf.store()
+    const full = new LeaseholdError('UNAVAILABLE', 'There is no room.', { reason: 'full' })
+    for (const refusesAll of [false, true]) {
+      const driver = documentDriver(
+        {
+          ...store,
+          async swap(swaps) {
+            const outcomes = await Promise.all(
+              swaps.map(async (swap) => {
+                if (swap.document.claims.length > 2) return { unknown: full }
+                return (await store.swap([swap]))[0] ?? ('conflict' as const)
+              }),
+            )
+            if (refusesAll && outcomes.every((outcome) => typeof outcome === 'object')) throw full
+            return outcomes
+          },
+        },
+        environment,
+      )
+      await claim(driver, 'a')
+      await claim(driver, 'b')
+      const late = { ...plainClaim, id: 'c' }
+      const statuses = await driver.send([
+        { op: 'renew', key, id: 'a', ttlMs: 1000 },
+        { op: 'claim', claim: late },
+        { op: 'renew', key, id: 'b', ttlMs: 1000 },
+      ])
+      expect(statuses).toMatchObject([
+        { state: 'held' },
+        { state: 'unknown', error: { reason: 'full' } },
+        { state: 'waiting' },
+      ])
+      const alone = driver.send([{ op: 'claim', claim: late }])
+      if (refusesAll) await expect(alone).rejects.toBe(full)
+      else expect(await alone).toMatchObject([{ state: 'unknown', error: { reason: 'full' } }])
+      await release(driver, 'a')
+      await release(driver, 'b')
+    }
   })
 })
 

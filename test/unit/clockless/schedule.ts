@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import type { Claim, ClaimStatus, LockDriver } from '../../../src/core/contract/driver.ts'
+import type { Claim, ClaimStatus, LockDriver, Notification } from '../../../src/core/contract/driver.ts'
 import { trustedUntil } from '../../../src/core/time/deadline.ts'
 import { documentDriver } from '../../../src/drivers/document/driver.ts'
 import { clocklessOverNetwork, SimulatedLink, type Weather } from '../../../src/testing/simulation/network.ts'
@@ -16,6 +16,8 @@ export interface Schedule {
   readonly fences: readonly string[]
   /** The same for the same story. */
   readonly hash: string
+  /** Holds that began with a notification. */
+  readonly told: number
 }
 
 const hourMs = 3_600_000
@@ -58,13 +60,14 @@ export async function playSchedule(
     fences: [],
     lastFence: 0,
     names: 0,
+    told: 0,
   }
   const owners = Array.from({ length: world.between(2, 4) }, () => live(play))
   await world.run(Promise.race([Promise.all(owners), world.wait(until + 30_000)]))
-  const { holds, overlaps, fences, names } = play
+  const { holds, overlaps, fences, names, told } = play
   const hash = createHash('sha256')
   for (const { who, mode, from, until: end } of holds) hash.update(`${who} ${mode} ${from} ${end}\n`)
-  return { holds: holds.length, overlaps, fences, hash: hash.update(`${names} names`).digest('hex').slice(0, 16) }
+  return { holds: holds.length, overlaps, fences, told, hash: hash.update(`${names} names`).digest('hex').slice(0, 16) }
 }
 
 interface Play {
@@ -79,6 +82,7 @@ interface Play {
   readonly fences: string[]
   lastFence: number
   names: number
+  told: number
 }
 
 /** One process after another, each with a clock of its own. */
@@ -96,12 +100,13 @@ async function live(play: Play): Promise<void> {
     }
     const first = newDriver()
     const second = world.chance(failingOver) ? newDriver() : first
-    const owner = new Owner(play, process, first, second)
+    // Two of one process hand over to each other by notifications of its driver.
+    const owners = Array.from({ length: world.between(1, 2) }, () => new Owner(play, process, first, second))
     const lifeMs = world.between(500, 6000)
     const ended = world.wait(lifeMs).then(() => process.kill())
     injectStops(world, process, until)
-    await Promise.race([owner.work(), process.killed, ended])
-    owner.die()
+    await Promise.race([Promise.all(owners.map((owner) => owner.work())), process.killed, ended])
+    for (const owner of owners) owner.die()
     for (const driver of new Set([first, second])) void driver.close()
   }
 }
@@ -134,6 +139,8 @@ class Owner {
   readonly #first: LockDriver
   readonly #second: LockDriver
   #hold: Hold | undefined
+  /** What it waits with, and until when the last answer lets it trust that, if it is granted. */
+  #waiting: { readonly claim: Claim; readonly until: number } | undefined
   /** The shortest lease that was asked for and never answered bounds what later answers give. */
   #doubtMs = Infinity
 
@@ -142,6 +149,9 @@ class Owner {
     this.#process = process
     this.#first = first
     this.#second = second
+    for (const driver of new Set([first, second])) {
+      driver.listen?.((_key, id, notification) => this.#notified(id, notification))
+    }
   }
 
   async work(): Promise<void> {
@@ -154,7 +164,23 @@ class Owner {
 
   /** Its process has ended: what it trusted ended with it. */
   die(): void {
+    this.#waiting = undefined
     this.#endHold()
+  }
+
+  /** As the client does: a grant that it is told of does not restart its lease. */
+  #notified(id: string, notification: Notification): void {
+    if (notification === 'poll' || !this.#process.isAlive) return
+    if (notification.state === 'absent' && this.#hold?.who === id) return this.#endHold()
+    const waiting = this.#waiting
+    if (notification.state !== 'held' || waiting?.claim.id !== id || this.#hold !== undefined) return
+    const { world } = this.#play
+    const told = trustedUntil(this.#process.environment.now(), notification.ttlMs)
+    const until = Math.min(waiting.until, this.#trueTime(told))
+    this.#waiting = undefined
+    if (until <= world.now) return
+    this.#play.told += 1
+    this.#begin(waiting.claim, notification.fence, until)
   }
 
   async #turn(): Promise<void> {
@@ -167,6 +193,10 @@ class Owner {
     while (status?.state === 'waiting' || status?.state === 'unknown') {
       if (world.now > giveUpAt) break
       await this.#process.wait(world.between(5, 40))
+      if (this.#hold !== undefined) {
+        status = { state: 'held', fence: 0, ttlMs: 1 }
+        break
+      }
       const again = status.state === 'unknown' ? ({ op: 'claim', claim } as const) : renewal(claim.id, ttlMs)
       status = await this.#trusting(claim, ttlMs, () => this.#send(again))
     }
@@ -184,6 +214,7 @@ class Owner {
     }
     // At times it works to the last moment that it may, without a word to the store.
     if (this.#hold !== undefined && world.chance(0.4)) await this.#process.wait(2 * ttlMs)
+    this.#waiting = undefined
     this.#endHold()
     for (let tries = 0; tries < 5; tries += 1) {
       const released = await this.#send({ op: 'release', key, id: claim.id })
@@ -200,6 +231,10 @@ class Owner {
     if (this.#hold !== undefined) this.#cut(this.#trueTime(trustedUntil(sentAt, ttlMs)))
     const status = await ask()
     if (status.state === 'unknown') this.#doubtMs = Math.min(this.#doubtMs, ttlMs)
+    this.#waiting = undefined
+    if (status.state === 'waiting' && this.#hold === undefined) {
+      this.#waiting = { claim, until: this.#trueTime(trustedUntil(sentAt, Math.min(status.ttlMs, this.#doubtMs))) }
+    }
     if (status.state === 'held') {
       const until = this.#trueTime(trustedUntil(sentAt, Math.min(status.ttlMs, this.#doubtMs)))
       if (this.#hold === undefined && until > world.now) this.#begin(claim, status.fence, until)
