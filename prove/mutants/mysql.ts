@@ -2,13 +2,14 @@ import type { Mutants } from './mutant.ts'
 
 const file = (name: string): string => `src/drivers/mysql/${name}.ts`
 const faults = (title: string): readonly [string] => [`integration/mysql-faults > ${title}`]
+const guesses = (title: string): readonly [string] => [`integration/mysql-guesses > ${title}`]
 const crowd = faults('that another was quicker with|many clients that change the same keys')
 
 /** MySQL and MariaDB: a row a key, and sessions of every kind. */
 export const mysql: Mutants = {
   'MySQL: any of the last revisions passes for the newest': {
     file: file('statements'),
-    find: 'const isOurs = `left(\\`revisions\\`, ${revisionLength}) = substring(values(\\`revisions\\`), ${revisionLength + 1})`',
+    find: 'const isOurs = `${newestRevision} = substring(values(\\`revisions\\`), ${revisionLength + 1})`',
     replace: 'const isOurs = `locate(substring(values(\\`revisions\\`), ${revisionLength + 1}), \\`revisions\\`) > 0`',
     foundBy: crowd,
   },
@@ -93,7 +94,7 @@ export const mysql: Mutants = {
   },
   'MySQL: a clock that was fixed is believed': {
     file: file('server-checks'),
-    find: 'const isFixed = Number(lag) / 1000 > lagMaxMs + tookMs * (1 + driftRate)',
+    find: 'const isFixed = lagMs > lagMaxMs + tookMs * (1 + driftRate)',
     replace: 'const isFixed = false',
     foundBy: faults('a session is refused whose clock'),
   },
@@ -123,8 +124,8 @@ export const mysql: Mutants = {
   },
   'MySQL: a document is padded by its letters and not by its bytes': {
     file: file('statements'),
-    find: 'const bytes = Buffer.byteLength(document)',
-    replace: 'const bytes = document.length',
+    find: 'padded(literal(document), Buffer.byteLength(document))',
+    replace: 'padded(literal(document), document.length)',
     foundBy: faults('a document of any letters and length'),
   },
   'MySQL: a node of a cluster is read before it has what others answered': {
@@ -170,7 +171,7 @@ export const mysql: Mutants = {
     foundBy: faults('a queue that no statement can carry'),
   },
   'MySQL: a record that is damaged is a free lock': {
-    file: file('store'),
+    file: file('stored-document'),
     find: 'claims: undefined as unknown as []',
     replace: 'claims: []',
     foundBy: faults('a record that is damaged'),
@@ -180,5 +181,77 @@ export const mysql: Mutants = {
     find: "if (engine === '' || engine.toLowerCase() === 'innodb') return",
     replace: 'if (true) return',
     foundBy: faults('of another engine is refused'),
+  },
+  'MySQL: a row is taken without a reading whatever was written since': {
+    file: file('statements'),
+    find: " and (${asExpected.join(' or ')})",
+    replace: '',
+    foundBy: guesses('what another client has done since'),
+  },
+  'MySQL: a revision that is expected of one row passes for another': {
+    file: file('statements'),
+    find: '`(${newestRevision} = ${literal(expected)} and ${isName(names)})`',
+    replace: '`(${newestRevision} = ${literal(expected)})`',
+    foundBy: guesses('a statement changes a row only if'),
+  },
+  'MySQL: a claim that began by a fixed clock is answered as held': {
+    file: file('store'),
+    find: 'areWritten.includes(true) ? fixedClock(lagMs, tookMs) : undefined',
+    replace: 'undefined',
+    foundBy: guesses('with a clock that was fixed'),
+  },
+  'MySQL: a claim is granted by a clock that is far off': {
+    file: file('statements'),
+    find: ' and ${lag} < ${grantLagMaxMs * 1000}',
+    replace: '',
+    foundBy: guesses('with a clock that was fixed'),
+  },
+  'MySQL: a fence that is granted without a reading is the clock, whatever the last one was': {
+    file: file('statements'),
+    find: ' and \\`last_fence\\` < ${at}',
+    replace: '',
+    foundBy: guesses('a last fence that is ahead'),
+  },
+  'MySQL: a row is changed without a reading on whatever session': {
+    file: file('statements'),
+    find: ' and ${this.#isFit}`',
+    replace: '`',
+    foundBy: guesses('that reads what is not committed|a server that takes no writes'),
+  },
+  'MySQL: one row that was written counts for all': {
+    file: file('store'),
+    find: 'if (affectedRows === guesses.length)',
+    replace: 'if (affectedRows > 0)',
+    foundBy: guesses('what another client has done since'),
+  },
+  'MySQL: requests for one key overtake each other': {
+    file: file('guessed-changes'),
+    find: 'changes.filter(({ guess }) => !repeated.has(guess.name))',
+    replace: 'changes',
+    foundBy: guesses('several requests for one key'),
+  },
+  'MySQL: whoever releases empties the row': {
+    file: file('guessed-changes'),
+    find: 'sole === id && driver',
+    replace: 'driver',
+    foundBy: guesses('a claim that another has replaced'),
+  },
+  'MySQL: a row that has a claim is taken': {
+    file: file('guessed-changes'),
+    find: "request.op !== 'claim' || sole !== undefined",
+    replace: "request.op !== 'claim'",
+    foundBy: guesses('a claim that was granted so'),
+  },
+  'MySQL: an end that must be remembered is forgotten': {
+    file: file('send'),
+    find: 'document.ended === undefined && others',
+    replace: 'others',
+    foundBy: guesses('a lease that may be over'),
+  },
+  'MySQL: a lease that may be over is released without a reading': {
+    file: file('guessed-changes'),
+    find: 'sole === id && driver.isSafe(name, id) ?',
+    replace: 'sole === id ?',
+    foundBy: guesses('a lease that may be over'),
   },
 }

@@ -465,7 +465,7 @@ describe('the server', () => {
     const wanted = claimOf('a')
     await server.connected(async (connection) => {
       await connection.query('begin')
-      await connection.query(`insert into test.${table} values ('a', '', '', 0, 0)`)
+      await connection.query(`insert into test.${table} values ('a', '', 0, '', 0, 0)`)
       const answer = claim(driver, wanted)
       await eventually(
         async () =>
@@ -557,6 +557,7 @@ describe('the table', () => {
     const said = inspect(status, { depth: Infinity })
     expect(said).toContain("Unknown column 'claims'")
     expect(said).not.toContain('insert into')
+    expect(said).not.toContain(held.id)
     expect(said).not.toContain(Buffer.from(held.id).toString('hex'))
   })
 
@@ -608,7 +609,12 @@ describe('the table', () => {
     const table = freshTable()
     const driver = await open({ table })
     await driver.send([claiming(claimOf('a')), claiming(claimOf('b'))])
-    for (const document of ['not JSON', '{"version":1,"lastFence":"x","claims":[]}', 'null']) {
+    for (const document of [
+      'not JSON',
+      '{"version":1,"claims":{}}',
+      '{"version":1,"claims":[{"leaseMs":"x"}]}',
+      'null',
+    ]) {
       await server.query(`update test.${table} set document = '${document}' where name = 'a'`)
       const [broken, fine] = await driver.send([claiming(claimOf('a')), claiming(claimOf('b'))])
       expect(broken).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE', reason: 'corrupt' } })
@@ -700,14 +706,22 @@ test('hand-over: a waiter of another client is told soon, by one read for all th
   await pause(300)
   // Some reads for fifty waiters, not some for each.
   expect((await selects()) - before).toBeLessThan(50)
+  // A document of more than 20,000 characters, read again only once it has changed.
+  const [sentBefore, readsBefore] = [await status('Bytes_sent'), await selects()]
+  await eventually(async () => (await selects()) > readsBefore + 2, 'some polls')
+  expect((await status('Bytes_sent')) - sentBefore).toBeLessThan(20_000)
   await release(holder, held)
   expect(await told).toEqual(['key0', waiting[0]?.id])
   expect(await ask(waiter, { op: 'renew', key: 'key0', id: waiting[0]?.id ?? '', ttlMs: 60_000 })).toMatchObject({
     state: 'held',
   })
 
-  async function selects(): Promise<number> {
-    const [row] = await server.query("show global status like 'Com_select'")
+  function selects(): Promise<number> {
+    return status('Com_select')
+  }
+
+  async function status(name: string): Promise<number> {
+    const [row] = await server.query(`show global status like '${name}'`)
     return Number(row?.['Value'])
   }
 })

@@ -6,6 +6,7 @@ import { mysql, type MysqlPromisePool } from '../../src/drivers/mysql/driver.ts'
 import { compareWithModel, conformance } from '../../src/testing/index.ts'
 import { claim, claimOf, claiming, release, renew } from '../support/claims.ts'
 import { MariadbServer } from '../support/mariadb-server.ts'
+import { guessesHold } from '../support/mysql-guesses.ts'
 import { mysqlHarness } from '../support/mysql-harness.ts'
 import { debianMysql } from '../support/mysql-program.ts'
 import { opened } from '../support/opened.ts'
@@ -42,6 +43,8 @@ test('answers as the rule does on random commands', { timeout: 300_000 }, async 
   expect(counterexample).toBeUndefined()
   expect(commands).toBeGreaterThanOrEqual(rounds(350, 2000))
 })
+
+describe('rows are changed without a reading', () => guessesHold(server))
 
 test('many clients that change the same keys in any order all get their answers', { timeout: 120_000 }, async () => {
   const drivers = await Promise.all(

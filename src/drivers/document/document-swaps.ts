@@ -54,6 +54,8 @@ export interface DocumentSwapper<Revision> {
   absorbs?(key: string, change: RecordChange): boolean
   /** Answers in one round trip the requests that need no rule, such as a claim on an idle key; undefined: the rule must decide. */
   fast?(requests: readonly Request[]): Promise<readonly (ClaimStatus | undefined)[]>
+  /** Whether `fast` may have written what it left to the rule: claims are known by their ids, and may be sent again. */
+  readonly mayHaveWritten?: boolean
   /** Notifies other clients. A hint: it may fail or be lost. */
   notify?(notifications: readonly (NotifiedClaim & { readonly key: string })[]): void
 }
@@ -80,7 +82,7 @@ export async function sendBySwapping<Revision>(
       work = await race(store, work, answers)
     } catch (error) {
       // Requests of an earlier round may have been carried out, and their answers count.
-      if (answers.every((status) => status === undefined)) throw error
+      if (store.mayHaveWritten !== true && answers.every((status) => status === undefined)) throw error
       return answers.map((status) => status ?? { state: 'unknown', error })
     }
     if (work.length === 0) break

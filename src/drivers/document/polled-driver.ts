@@ -30,9 +30,16 @@ export interface PolledStore<Opened, Revision> {
   readonly subject: string
   readonly supports: Supports
   readonly pace: PollPace
+  /** The clock of this process by which leases are surely not over. @default the machine's */
+  readonly ownTime?: (() => number) | undefined
   open(): Promise<Opened>
   close(opened: Opened): Promise<void>
-  begin(opened: Opened, requests: readonly Request[]): DocumentSend<Revision>
+  /** `isSafe`: whether a claim surely holds still, and succeeded no claim that must be remembered. */
+  begin(
+    opened: Opened,
+    requests: readonly Request[],
+    isSafe: (key: string, id: string) => boolean,
+  ): DocumentSend<Revision>
   /** The documents of those keys that have one, and the store's clock, in milliseconds. */
   read(opened: Opened, keys: readonly string[]): Promise<ReadDocuments>
   list(opened: Opened, query: ListQuery): Promise<KeyPage>
@@ -81,6 +88,7 @@ export class PolledDriver<Opened, Revision> implements LockDriver {
       environment,
       read: (keys) => this.#places(keys),
       mustPoll: () => true,
+      ownTime: () => this.#ownTime(),
       poll: (key, id) => this.#listeners.notify(key, id, 'poll'),
     })
   }
@@ -123,9 +131,14 @@ export class PolledDriver<Opened, Revision> implements LockDriver {
   }
 
   #begin(opened: Opened, requests: readonly Request[]): DocumentSend<Revision> {
-    const sentAt = this.#environment.now()
-    const send = this.#store.begin(opened, requests)
+    const sentAt = this.#ownTime()
+    const isSafe = (key: string, id: string): boolean => this.#claims.isSafe(key, id, this.#ownTime())
+    const send = this.#store.begin(opened, requests, isSafe)
     return {
+      fast: async (sent) => (await send.fast?.(sent)) ?? sent.map(() => undefined),
+      get mayHaveWritten() {
+        return send.mayHaveWritten === true
+      },
       load: async (keys) => {
         const askedAt = this.#environment.now()
         const { now, wall, loaded } = await send.load(keys)
@@ -147,6 +160,10 @@ export class PolledDriver<Opened, Revision> implements LockDriver {
         if (statuses !== undefined) this.#settled(requests, statuses, sentAt)
       },
     }
+  }
+
+  #ownTime(): number {
+    return this.#store.ownTime?.() ?? this.#environment.now()
   }
 
   #settled(requests: readonly Request[], statuses: readonly ClaimStatus[], sentAt: number): void {

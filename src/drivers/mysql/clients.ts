@@ -32,6 +32,8 @@ export type MysqlValue = Buffer | null
 export interface MysqlAnswer {
   readonly rows: readonly (readonly MysqlValue[])[]
   readonly affectedRows: number
+  /** What `last_insert_id(…)` was given last by the statement. */
+  readonly lastInsertId: number
   /** Whether the server said, with the answer to a write, that a transaction is open. */
   readonly isInTransaction: boolean
 }
@@ -40,8 +42,12 @@ interface TypeCastField {
   buffer(): Buffer | null
 }
 
-/** Every value as bytes, by place: whatever character set, number formats and casts the client is set up for. */
+/**
+ * Every value as bytes, by place: whatever character set, number formats and casts the client is set up for. Without values, and said
+ * so: mysql2 would otherwise look for question marks in every statement, which took longer than to make it.
+ */
 const plainAnswers = {
+  values: null,
   rowsAsArray: true,
   nestTables: false,
   namedPlaceholders: false,
@@ -143,11 +149,21 @@ export class MysqlConnection {
 function answerOf(result: unknown, connection: MysqlPoolConnection): MysqlAnswer {
   const isPair = Array.isArray(result) && result.length === 2 && !Buffer.isBuffer(result[0]?.[0])
   const [answer] = isPair ? (result as [unknown]) : [result]
-  if (Array.isArray(answer)) return { rows: answer as MysqlValue[][], affectedRows: 0, isInTransaction: false }
-  const { affectedRows = 0, serverStatus } = (answer ?? {}) as { affectedRows?: unknown; serverStatus?: number }
+  if (Array.isArray(answer)) {
+    return { rows: answer as MysqlValue[][], affectedRows: 0, lastInsertId: 0, isInTransaction: false }
+  }
+  const { affectedRows = 0, insertId = 0, serverStatus } = (answer ?? {}) as MysqlHeader
   // mysql2 has the server's flags in the answer, mariadb in its connection.
   const flags = serverStatus ?? (connection as { info?: { status?: number | null } }).info?.status ?? 0
-  return { rows: [], affectedRows: Number(affectedRows), isInTransaction: (flags & inTransactionFlag) !== 0 }
+  const isInTransaction = (flags & inTransactionFlag) !== 0
+  return { rows: [], affectedRows: Number(affectedRows), lastInsertId: Number(insertId), isInTransaction }
+}
+
+/** What a statement without rows is answered with. Numbers may be texts or big integers. */
+interface MysqlHeader {
+  readonly affectedRows?: unknown
+  readonly insertId?: unknown
+  readonly serverStatus?: number
 }
 
 const inTransactionFlag = 1

@@ -127,6 +127,7 @@ class MysqlDriver extends PolledDriver<MysqlStore, string> {
       subject: 'This MySQL store',
       supports: { ...fullSupport, ...leaseDefaults(options) },
       pace: paceOf(options),
+      ownTime: clockForTests,
       open: async () => {
         const clients =
           'getConnection' in source
@@ -140,7 +141,7 @@ class MysqlDriver extends PolledDriver<MysqlStore, string> {
         }
       },
       close: (store) => store.close(),
-      begin: (store, requests) => new MysqlSend(store, requests, timeoutMs, newRevision),
+      begin: (store, requests, isSafe) => new MysqlSend(store, requests, { timeoutMs, newRevision, isSafe }),
       read: (store, keys) => store.readDocuments(keys),
       list: (store, query) => store.page(query),
       dataAgeMs: (store) => store.dataAgeMs(),

@@ -33,6 +33,21 @@ export function copyNameOf(variables: ServerTexts, status: ServerTexts): string 
   return ['server_uuid', 'server_id', 'hostname', 'port'].map((name) => variables.get(name) ?? '').join(' ')
 }
 
+/** Since when the data has been kept, by the server's clock, and on which copy. */
+interface Birth {
+  readonly since?: number
+  readonly place?: string
+}
+
+/** What the first row says. */
+export function birthOf(text: string): Birth {
+  try {
+    return (JSON.parse(text) as Birth | null) ?? {}
+  } catch {
+    return {}
+  }
+}
+
 export function inOpenTransaction(): UnfitSession {
   return new UnfitSession('The connection was in the middle of a transaction', openTransaction)
 }
@@ -57,7 +72,12 @@ export function sessionFault(session: string, tookMs: number): UnfitSession | un
     return new UnfitSession('The server takes no writes', readOnly)
   }
   if (isolation === 'READ-UNCOMMITTED') return unfitSetting('READ UNCOMMITTED would show locks that nobody got')
-  const isFixed = Number(lag) / 1000 > lagMaxMs + tookMs * (1 + driftRate)
+  return fixedClock(Number(lag) / 1000, tookMs)
+}
+
+/** Why the clocks of a session, which differ by so much at the end of a statement, must not be used; undefined: they may. */
+export function fixedClock(lagMs: number, tookMs: number): UnfitSession | undefined {
+  const isFixed = lagMs > lagMaxMs + tookMs * (1 + driftRate)
   return isFixed ? unfitSetting('its clock was fixed by SET TIMESTAMP') : undefined
 }
 

@@ -1,8 +1,9 @@
 /**
- * The statements. Values are hexadecimal literals, which mean the same under every sql_mode and character set; identifiers are in
- * backticks, which every sql_mode knows. No statement depends on the session's time zone.
+ * The statements. Values are literals that mean the same under every sql_mode and character set; identifiers are in backticks, which
+ * every sql_mode knows. No statement depends on the session's time zone.
  */
 import type { KeyDocument } from '../document/key-document.ts'
+import { idleText } from './stored-document.ts'
 
 /** The first row of the table: it says since when the data has been kept, and is in every read. No lock has such a name. */
 export const birthName = '\0'
@@ -22,10 +23,45 @@ export interface MysqlRow {
   readonly name: string
   readonly expected: string
   readonly revision: string
+  readonly lastFence: number
   readonly document: string
   readonly claims: number
   readonly forgetHour: number
 }
+
+/** A row that is thought to be as this driver left it. */
+export interface MysqlGuess {
+  readonly name: string
+  /** Its newest revision, if the guess is right. */
+  readonly expected: string
+}
+
+/** A claim to be granted on an idle row. */
+export interface MysqlGrant extends MysqlGuess {
+  readonly document: string
+}
+
+/** By which clock claims are granted, and what their rows have in common. */
+export interface MysqlGrantTerms {
+  readonly revision: string
+  /** The server's time of an earlier reading, in microseconds. */
+  readonly since: number
+  /** For how long the rows matter. */
+  readonly keptMs: number
+  /** Microseconds instead of the server's clock: for tests. */
+  readonly clockForTests: number | undefined
+}
+
+/** What a statement that grants tells by the one number it can: the clock, less `since`, and by how much the session's clocks differ. */
+export function grantedAt(told: number, since: number): { readonly clock: number; readonly lagMs: number } {
+  return { clock: since + Math.floor(told / lagSteps), lagMs: told % lagSteps }
+}
+
+const lagSteps = 1024
+/** A session whose clocks differ by more is left alone. One that differs by less than this is judged by how long its answer took. */
+const grantLagMaxMs = 1000
+/** So much later a clock may be than `since`, in microseconds, for the number to be exact: 23 days. */
+const sinceMax = 2e12
 
 /** The hour from which on nothing in the document matters any more. */
 export function forgetHour({ claims, ended, lastFence }: KeyDocument): number {
@@ -41,16 +77,20 @@ export function hourOf(ms: number): number {
 /** Documents take whole steps of space, so that most writes replace a row by one of its size: others move its page about. */
 const paddedTo = { least: 768, step: 256, most: 8192 }
 
-/** A document, with spaces behind it, which mean nothing in JSON. */
-function paddedLiteral(document: string): string {
-  const bytes = Buffer.byteLength(document)
+/** A text of documents, with spaces behind it, which mean nothing in JSON. `bytes`: of the longest. */
+function padded(text: string, bytes: number): string {
   const { least, step, most } = paddedTo
-  if (bytes > most) return literal(document)
-  return `rpad(${literal(document)}, ${Math.max(least, Math.ceil(bytes / step) * step)}, x'20')`
+  if (bytes > most) return text
+  return `rpad(${text}, ${Math.max(least, Math.ceil(bytes / step) * step)}, x'20')`
 }
 
+/** A binary string. Text of plain ASCII stands as it is: as digits it has twice the length, and the time to send and to read it. */
 function literal(text: string): string {
-  return `x'${Buffer.from(text).toString('hex')}'`
+  return /^[ !#-&(-[\]-~"]+$/.test(text) ? `_binary'${text}'` : `x'${Buffer.from(text).toString('hex')}'`
+}
+
+function literals(texts: readonly string[]): string {
+  return texts.map(literal).join(', ')
 }
 
 /** A name of a table or database as an identifier. */
@@ -64,6 +104,7 @@ export function createTable(table: string, database?: string): string {
   return `create table if not exists ${place}${tableIdentifier(table)} (
   \`name\` varbinary(1024) not null primary key,
   \`revisions\` varbinary(${revisionLength * revisionsKept}) not null,
+  \`last_fence\` bigint unsigned not null,
   \`document\` longblob not null,
   \`claims\` int unsigned not null,
   \`forget_hour\` int unsigned not null,
@@ -72,7 +113,7 @@ export function createTable(table: string, database?: string): string {
 }
 
 /** What tells servers apart, and may lose an answered write. Only those variables that the server has come back. */
-export const serverVariables = `show global variables where variable_name in ('version', 'read_only', 'innodb_read_only', 'innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog', 'max_allowed_packet', 'wsrep_on', 'server_uuid', 'server_id', 'hostname', 'port', 'group_replication_group_name')`
+export const serverVariables = `show global variables where variable_name in ('version', 'read_only', 'innodb_read_only', 'innodb_flush_log_at_trx_commit', 'log_bin', 'sync_binlog', 'max_allowed_packet', 'binlog_format', 'wsrep_on', 'server_uuid', 'server_id', 'hostname', 'port', 'group_replication_group_name')`
 
 /** The database of the session, as the hexadecimal digits of its name: no character set changes those. */
 export const sessionDatabase = 'select hex(convert(database() using utf8mb4))'
@@ -84,6 +125,8 @@ export const sessionFlags = 'do 0'
 export interface MysqlDialect {
   readonly isMariadb: boolean
   readonly isGalera: boolean
+  /** Whether it has a format of its binary log, which a session may change. */
+  readonly hasLogFormat: boolean
 }
 
 export class MysqlStatements {
@@ -92,6 +135,8 @@ export class MysqlStatements {
   readonly #database: string
   readonly #dialect: MysqlDialect
   readonly #session: string
+  /** Whether a session is as the rows of a guess need it, but for its clock: what `session` tells of a reading. */
+  readonly #isFit: string
 
   /** The table is named with its database: `use` changes that of a session. */
   constructor(database: string, table: string, dialect: MysqlDialect) {
@@ -102,10 +147,13 @@ export class MysqlStatements {
     const [isolation, inTransaction] = dialect.isMariadb
       ? ['@@tx_isolation', '@@in_transaction']
       : ['@@transaction_isolation', '0']
-    // The clock of a session can be fixed by `set timestamp`: it then differs from that of sysdate. In microseconds.
-    const lag = 'abs(timestampdiff(microsecond, now(6), sysdate(6)))'
     const values = ['@@autocommit', inTransaction, '@@global.read_only', '@@global.innodb_read_only', isolation, lag]
     this.#session = `concat_ws(' ', ${values.join(', ')})`
+    const off = [inTransaction, '@@global.read_only', '@@global.innodb_read_only'].map((name) => `${name} = 0`)
+    const fit = ['@@autocommit = 1', ...off, `${isolation} <> ${literal('READ-UNCOMMITTED')}`]
+    // A replica that runs the statement itself would judge its own session.
+    if (dialect.hasLogFormat) fit.push(`@@binlog_format <> ${literal('STATEMENT')}`)
+    this.#isFit = fit.join(' and ')
   }
 
   /** Makes the table. */
@@ -113,17 +161,22 @@ export class MysqlStatements {
     return createTable(this.#tableName, this.#database)
   }
 
-  /** Name, revisions and document of the first row and of the rows of these names; with each the clock and the session. */
-  read(names: readonly string[]): string {
-    const list = [birthName, ...names].map(literal).join(', ')
+  /**
+   * Name, newest revision, last fence and document of the first row and of the rows of these names; with the first the clock and the session.
+   * Null instead of a document: its revision is among those that are known.
+   */
+  read(names: readonly string[], known: readonly string[] = []): string {
+    const text = 'rtrim(`document`)'
+    const document = known.length === 0 ? text : `if(${newestRevision} in (${literals(known)}), null, ${text})`
+    const once = (value: string): string => `if(\`name\` = ${literal(birthName)}, ${value}, null)`
     // A node of a Galera cluster may not have applied yet what another has answered.
     const when = this.#dialect.isGalera ? 'set statement wsrep_sync_wait = 1 for ' : ''
-    return `${when}select \`name\`, \`revisions\`, \`document\`, ${clock}, ${this.#session} from ${this.#table} where \`name\` in (${list}) limit ${names.length + 1}`
+    return `${when}select \`name\`, ${newestRevision}, \`last_fence\`, ${document}, ${once(clock)}, ${once(this.#session)} from ${this.#table} where \`name\` in (${literals([birthName, ...names])}) limit ${names.length + 1}`
   }
 
   /** Writes the first row, unless there is one. */
   begin(document: string): string {
-    const values = [literal(birthName), literal(noRevision), literal(document), '0', String(neverHour)].join(', ')
+    const values = [literal(birthName), literal(noRevision), '0', literal(document), '0', String(neverHour)].join(', ')
     return `insert into ${this.#table} (${columns}) values (${values}) on duplicate key update \`document\` = values(\`document\`)`
   }
 
@@ -132,21 +185,64 @@ export class MysqlStatements {
    * begins with its revision and the one that it replaces; assignments are carried out in order, so the revisions come last.
    */
   write(rows: readonly MysqlRow[]): string {
-    const isOurs = `left(\`revisions\`, ${revisionLength}) = substring(values(\`revisions\`), ${revisionLength + 1})`
+    const isOurs = `${newestRevision} = substring(values(\`revisions\`), ${revisionLength + 1})`
     const set = (column: string, value: string): string => `\`${column}\` = if(${isOurs}, ${value}, \`${column}\`)`
-    const kept = `concat(left(values(\`revisions\`), ${revisionLength}), left(\`revisions\`, ${revisionLength * (revisionsKept - 1)}))`
-    const changes = ['document', 'claims', 'forget_hour'].map((column) => set(column, `values(\`${column}\`)`))
+    const kept = keptAfter(`left(values(\`revisions\`), ${revisionLength})`)
+    const changes = ['last_fence', 'document', 'claims', 'forget_hour'].map((column) =>
+      set(column, `values(\`${column}\`)`),
+    )
     const values = rows.map(
-      ({ name, revision, expected, document, claims, forgetHour: hour }) =>
-        `(${literal(name)}, ${literal(revision + expected)}, ${paddedLiteral(document)}, ${claims}, ${hour})`,
+      ({ name, revision, expected, lastFence, document, claims, forgetHour: hour }) =>
+        `(${literal(name)}, ${literal(revision + expected)}, ${lastFence}, ${padded(literal(document), Buffer.byteLength(document))}, ${claims}, ${hour})`,
     )
     const answers = this.#dialect.isMariadb ? ' returning `name`, `revisions`' : ''
     return `insert into ${this.#table} (${columns}) values ${values.join(', ')} on duplicate key update ${changes.join(', ')}, ${set('revisions', kept)}${answers}`
   }
 
+  /** Grants claims on idle rows, where the guess is right, each by the server's clock. Told by `last_insert_id`: see {@link grantedAt}. */
+  grant(grants: readonly MysqlGrant[], { revision, since, keptMs, clockForTests }: MysqlGrantTerms): string {
+    const at = clockForTests === undefined ? clock : String(clockForTests)
+    const bytes = grants.reduce((most, { document }) => Math.max(most, Buffer.byteLength(document)), 0)
+    const documents = grants.map(({ name, document }) => `when ${literal(name)} then ${literal(document)}`)
+    const hour = `least(${neverHour}, ${at} div ${hourMs * 1000} + ${Math.ceil(keptMs / hourMs) + 1 + keptHours})`
+    const told = `last_insert_id((${at} - ${since}) * ${lagSteps} + ${lag} div 1000)`
+    const changes = [
+      `\`last_fence\` = ${at}`,
+      `\`document\` = ${padded(`case \`name\` ${documents.join(' ')} end`, bytes)}`,
+      `\`claims\` = 1 + 0 * ${told}`,
+      `\`forget_hour\` = ${hour}`,
+    ]
+    const isNow = `${at} - ${since} between 0 and ${sinceMax} and ${lag} < ${grantLagMaxMs * 1000} and \`last_fence\` < ${at}`
+    return `${this.#guessed(grants, changes, revision)} and ${isNow}`
+  }
+
+  /** Empties rows that have only the claim that is released, where the guess is right. */
+  release(guesses: readonly MysqlGuess[], revision: string): string {
+    return this.#guessed(guesses, [`\`document\` = ${padded(literal(idleText), 0)}`, '`claims` = 0'], revision)
+  }
+
+  /** Changes the rows whose newest revision is the expected one. By the primary key, whatever else looks cheap: others' rows are not locked. */
+  #guessed(guesses: readonly MysqlGuess[], changes: readonly string[], revision: string): string {
+    const byRevision = new Map<string, string[]>()
+    for (const { name, expected } of guesses) {
+      const names = byRevision.get(expected)
+      if (names === undefined) byRevision.set(expected, [name])
+      else names.push(name)
+    }
+    const isName = (names: readonly string[]): string => `\`name\` in (${literals(names)})`
+    const asExpected = [...byRevision].map(([expected, names]) =>
+      // All names are in the condition already.
+      byRevision.size === 1
+        ? `${newestRevision} = ${literal(expected)}`
+        : `(${newestRevision} = ${literal(expected)} and ${isName(names)})`,
+    )
+    const set = [...changes, `\`revisions\` = ${keptAfter(literal(revision))}`].join(', ')
+    return `update ${this.#table} force index (primary) set ${set} where ${isName(guesses.map(({ name }) => name))} and (${asExpected.join(' or ')}) and ${this.#isFit}`
+  }
+
   /** Name and revisions of these rows. */
   revisions(names: readonly string[]): string {
-    return `select \`name\`, \`revisions\` from ${this.#table} where \`name\` in (${names.map(literal).join(', ')}) limit ${names.length}`
+    return `select \`name\`, \`revisions\` from ${this.#table} where \`name\` in (${literals(names)}) limit ${names.length}`
   }
 
   /** Names that have claims, in order, and how many claims. */
@@ -169,7 +265,7 @@ export class MysqlStatements {
   }
 
   forget(names: readonly string[], hour: number): string {
-    return `delete from ${this.#table} where \`name\` in (${names.map(literal).join(', ')}) and \`forget_hour\` < ${hour}`
+    return `delete from ${this.#table} where \`name\` in (${literals(names)}) and \`forget_hour\` < ${hour}`
   }
 
   /** The engine of the table, and when it was made here, in seconds since 1970. */
@@ -181,5 +277,18 @@ export class MysqlStatements {
 /** For how many seconds the server runs, and which Galera cluster it is of. */
 export const serverStatus = `show global status where variable_name in ('Uptime', 'wsrep_cluster_state_uuid')`
 
-const columns = '`name`, `revisions`, `document`, `claims`, `forget_hour`'
+/** The least bytes after those of all texts that begin with the prefix. UTF-8 has no byte 255. */
+export function pastAllBytes(prefix: string): Buffer {
+  return Buffer.concat([Buffer.from(prefix), Buffer.from([255])])
+}
+
+/** The revisions of a row that got a new one. */
+function keptAfter(revision: string): string {
+  return `concat(${revision}, left(\`revisions\`, ${revisionLength * (revisionsKept - 1)}))`
+}
+
+const columns = '`name`, `revisions`, `last_fence`, `document`, `claims`, `forget_hour`'
+const newestRevision = `left(\`revisions\`, ${revisionLength})`
+/** The clock of a session can be fixed by `set timestamp`: it then differs from that of sysdate. In microseconds. */
+const lag = 'abs(timestampdiff(microsecond, now(6), sysdate(6)))'
 const clock = `timestampdiff(microsecond, '1970-01-01', utc_timestamp(6))`

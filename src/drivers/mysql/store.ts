@@ -3,11 +3,14 @@ import type { KeyPage, ListQuery } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import type { ReadDocuments } from '../document/polled-driver.ts'
 import { listedKey, type KeyDocument } from '../document/key-document.ts'
+import { storedDocument } from './stored-document.ts'
 import { claimsPerPage, cutKey, pageLimit } from '../kit/paging.ts'
 import { retryingWithin } from '../kit/retrying.ts'
 import type { MysqlAnswer, MysqlClients, MysqlConnection } from './clients.ts'
-import { isTableMissing, isWorthReadingAgain, type UnfitSession } from './faults.ts'
+import { isTableMissing, isWorthReadingAgain, mysqlError, type UnfitSession } from './faults.ts'
+import { RecentRows } from './recent-rows.ts'
 import {
+  birthOf,
   commitsByHand,
   copyNameOf,
   databaseOf,
@@ -16,19 +19,24 @@ import {
   refuseUnfitServer,
   serverWarnings,
   sessionFault,
+  fixedClock,
   textOfBytes,
   textsByName,
   type ServerTexts,
 } from './server-checks.ts'
 import {
   birthName,
+  grantedAt,
   hourOf,
   MysqlStatements,
   noRevision,
+  pastAllBytes,
   serverStatus,
   serverVariables,
   sessionDatabase,
   sessionFlags,
+  type MysqlGrant,
+  type MysqlGuess,
   type MysqlRow,
 } from './statements.ts'
 
@@ -67,6 +75,13 @@ export class MysqlStore {
   readonly #isMariadb: boolean
   /** MySQL does not tell a reading whether it is inside a transaction, where it may be old. Only others leave one open. */
   readonly #asksForFlags: boolean
+  /** The rows of this driver's claims. */
+  readonly recent = new RecentRows()
+  /** The server's clock at the last reading, in microseconds; undefined: no reading yet, or sessions commit by hand, which a guess cannot mend. */
+  #lastClock: number | undefined
+  #commitsByHand = false
+  /** Long documents that were polled last: they are read again only once they have changed. */
+  readonly #polled = new Map<string, StoredDocument>()
   #tidiedAt = -Infinity
   #tidying: Promise<void> | undefined
 
@@ -77,7 +92,11 @@ export class MysqlStore {
     this.#isMariadb = /mariadb/i.test(variables.get('version') ?? '')
     this.#asksForFlags = !this.#isMariadb && !clients.isOwned
     const isGalera = isSwitchedOn(variables.get('wsrep_on'))
-    this.#statements = new MysqlStatements(database, options.table, { isMariadb: this.#isMariadb, isGalera })
+    this.#statements = new MysqlStatements(database, options.table, {
+      isMariadb: this.#isMariadb,
+      isGalera,
+      hasLogFormat: variables.has('binlog_format'),
+    })
     this.warnings = serverWarnings(variables)
   }
 
@@ -106,27 +125,44 @@ export class MysqlStore {
     connection: MysqlConnection,
     names: readonly string[],
     withinMs: number,
+    known: ReadonlyMap<string, StoredDocument> = new Map(),
     tries = 1,
   ): Promise<MysqlReading> {
-    const stored = new Map<string, StoredDocument>()
+    const documents = new Map<string, StoredDocument>()
     let [clock, birth] = [Infinity, '']
     for (let from = 0; from === 0 || from < names.length; from += namesMax) {
-      const sql = this.#statements.read(names.slice(from, from + namesMax))
+      const asked = names.slice(from, from + namesMax)
+      const sql = this.#statements.read(asked, [...new Set(asked.flatMap((name) => known.get(name)?.revision ?? []))])
       const answer = await this.#readFit(connection, sql, withinMs).catch(async (error: unknown) => {
         if (!isTableMissing(error)) throw error
         await connection.query(this.#statements.create(), withinMs)
         return this.#readFit(connection, sql, withinMs)
       })
-      for (const [name, revisions, document, micros] of answer.rows) {
-        clock = Math.min(clock, Number(textOfBytes(micros)))
-        if (textOfBytes(name) === birthName) birth = textOfBytes(document)
-        else stored.set(textOfBytes(name), storedDocument(textOfBytes(revisions), textOfBytes(document)))
+      for (const [name, revision, lastFence, document, micros] of answer.rows) {
+        if (textOfBytes(name) === birthName) {
+          birth = textOfBytes(document)
+          clock = Math.min(clock, Number(textOfBytes(micros)))
+        } else {
+          const key = textOfBytes(name)
+          const same = document === null ? known.get(key) : undefined
+          // The revision of another key: a statement gives one to all its rows.
+          if (document === null && same?.revision !== textOfBytes(revision))
+            return this.read(connection, names, withinMs)
+          const stored = same ?? {
+            document: storedDocument(textOfBytes(document), Number(textOfBytes(lastFence))),
+            revision: textOfBytes(revision),
+          }
+          documents.set(key, stored)
+        }
       }
     }
-    if (birth !== '') return { clock: this.#clockOf(clock), stored, birth }
+    if (birth !== '') {
+      this.#lastClock = this.#clockOf(clock)
+      return { clock: this.#lastClock, stored: documents, birth }
+    }
     // Somebody has emptied the table: its data is young again.
     await connection.query(this.#statements.begin(JSON.stringify({})), withinMs)
-    if (tries < emptyTriesMax) return this.read(connection, names, withinMs, tries + 1)
+    if (tries < emptyTriesMax) return this.read(connection, names, withinMs, known, tries + 1)
     throw new LeaseholdError(
       'UNAVAILABLE',
       `MySQL: The table ${this.#options.table} loses its rows. Who deletes them?`,
@@ -139,10 +175,11 @@ export class MysqlStore {
   async #readFit(connection: MysqlConnection, sql: string, withinMs: number): Promise<MysqlAnswer> {
     const startedAt = performance.now()
     const answer = await connection.query(sql, withinMs)
-    const session = answer.rows[0]?.[4]
-    // No row, not even the first: nothing is known of the session until that one has been made.
+    const session = answer.rows.find(([name]) => textOfBytes(name) === birthName)?.[5]
+    // Without the first row nothing is known of the session until that one has been made.
     if (session === undefined) return answer
     if (commitsByHand(textOfBytes(session))) {
+      this.#commitsByHand = true
       await connection.commitAtOnce(withinMs)
       return this.#readFit(connection, sql, withinMs)
     }
@@ -172,11 +209,79 @@ export class MysqlStore {
     // A replaced row counts twice, one that was left alone at most once.
     if (affectedRows === 2 * rows.length && rows.every(({ expected }) => expected !== noRevision))
       return rows.map(() => true)
-    const answer = this.#isMariadb
-      ? found
-      : (await connection.query(this.#statements.revisions(rows.map(({ name }) => name)), withinMs)).rows
-    const revisions = new Map(answer.map(([name, kept]) => [textOfBytes(name), textOfBytes(kept)]))
+    const kept = this.#isMariadb ? found : undefined
+    return this.#areWritten(connection, rows, withinMs, kept)
+  }
+
+  /** Whether rows have, or had, these revisions. Others may have written over them since: a row keeps its last few revisions. */
+  async #areWritten(
+    connection: MysqlConnection,
+    rows: readonly { readonly name: string; readonly revision: string }[],
+    withinMs: number,
+    kept?: MysqlAnswer['rows'],
+  ): Promise<readonly boolean[]> {
+    const names = rows.map(({ name }) => name)
+    const found = kept ?? (await connection.query(this.#statements.revisions(names), withinMs)).rows
+    const revisions = new Map(found.map(([name, text]) => [textOfBytes(name), textOfBytes(text)]))
     return rows.map(({ name, revision }) => isAmong(revision, revisions.get(name) ?? ''))
+  }
+
+  // ---- without a reading
+
+  /** The server's clock at the last reading; undefined: rows must be read before they are changed. */
+  get lastClock(): number | undefined {
+    return this.#commitsByHand ? undefined : this.#lastClock
+  }
+
+  /** Grants claims on idle rows. The clock of the grants, in microseconds, and whether each was written. */
+  async grant(
+    connection: MysqlConnection,
+    grants: readonly MysqlGrant[],
+    terms: { readonly revision: string; readonly since: number; readonly keptMs: number },
+    withinMs: number,
+  ): Promise<{ readonly clock: number; readonly areWritten: readonly boolean[] }> {
+    const startedAt = performance.now()
+    const { clockForTests } = this.#options
+    const testClock = clockForTests === undefined ? undefined : clockForTests() * 1000
+    const sql = this.#statements.grant(grants, { ...terms, clockForTests: testClock })
+    const answer = await connection.query(sql, withinMs)
+    const tookMs = performance.now() - startedAt
+    const areWritten = await this.#guessed(connection, grants, terms.revision, answer, withinMs)
+    const { clock, lagMs } = grantedAt(answer.lastInsertId, terms.since)
+    const fault = areWritten.includes(true) ? fixedClock(lagMs, tookMs) : undefined
+    if (fault !== undefined) throw this.#unfit(connection, fault)
+    return { clock, areWritten }
+  }
+
+  /** Empties rows whose only claim is released. Whether each was written. */
+  async release(
+    connection: MysqlConnection,
+    guesses: readonly MysqlGuess[],
+    revision: string,
+    withinMs: number,
+  ): Promise<readonly boolean[]> {
+    const answer = await connection.query(this.#statements.release(guesses, revision), withinMs)
+    return this.#guessed(connection, guesses, revision, answer, withinMs)
+  }
+
+  /** Which rows a statement has changed that names no others. */
+  async #guessed(
+    connection: MysqlConnection,
+    guesses: readonly MysqlGuess[],
+    revision: string,
+    { affectedRows, isInTransaction }: MysqlAnswer,
+    withinMs: number,
+  ): Promise<readonly boolean[]> {
+    if (isInTransaction) connection.spoil()
+    if (affectedRows === 0) return guesses.map(() => false)
+    // What was written is undone, as the connection is closed.
+    if (isInTransaction) throw inOpenTransaction()
+    if (affectedRows === guesses.length) return guesses.map(() => true)
+    const written = guesses.map(({ name }) => ({ name, revision }))
+    return this.#areWritten(connection, written, withinMs).catch((error: unknown) => {
+      // No error of the statement itself, which would have changed nothing.
+      throw mysqlError(error)
+    })
   }
 
   /** Work on a connection of its own; a read is repeated where that may help. */
@@ -209,7 +314,15 @@ export class MysqlStore {
 
   async readDocuments(keys: readonly string[]): Promise<ReadDocuments> {
     const { timeoutMs } = this.#options
-    const { clock, stored } = await this.reading(timeoutMs, (connection, leftMs) => this.read(connection, keys, leftMs))
+    const { clock, stored } = await this.reading(timeoutMs, (connection, leftMs) =>
+      this.read(connection, keys, leftMs, this.#polled),
+    )
+    if (this.#polled.size > polledMax) this.#polled.clear()
+    for (const key of keys) {
+      const row = stored.get(key)
+      if ((row?.document.claims?.length ?? 0) > fewClaims) this.#polled.set(key, row as StoredDocument)
+      else this.#polled.delete(key)
+    }
     return {
       now: Math.floor(clock / 1000),
       documents: new Map([...stored].map(([key, { document }]) => [key, document])),
@@ -312,6 +425,9 @@ export class MysqlStore {
 
 const tidyEveryMs = 600_000
 const tidyRounds = 20
+/** Documents with more claims are kept from one poll to the next, of so many keys. */
+const fewClaims = 4
+const polledMax = 500
 
 /** Work on a lent connection. */
 async function using<Result>(
@@ -327,37 +443,7 @@ async function using<Result>(
   }
 }
 
-/** The document of a row. One that is damaged gets no list of claims: `decodeKey` then refuses it. */
-function storedDocument(revisions: string, text: string): StoredDocument {
-  const revision = revisions.slice(0, revisionLength)
-  try {
-    const document = JSON.parse(text) as KeyDocument | null
-    if (document !== null) return { document, revision }
-  } catch {
-    // Refused below.
-  }
-  return { document: { version: 1, lastFence: 0, claims: undefined as unknown as [] }, revision }
-}
-
 function isAmong(revision: string, kept: string): boolean {
   for (let at = 0; at < kept.length; at += revisionLength) if (kept.startsWith(revision, at)) return true
   return false
-}
-
-/** The least bytes after those of all texts that begin with the prefix. UTF-8 has no byte 255. */
-function pastAllBytes(prefix: string): Buffer {
-  return Buffer.concat([Buffer.from(prefix), Buffer.from([255])])
-}
-
-interface Birth {
-  readonly since?: number
-  readonly place?: string
-}
-
-function birthOf(text: string): Birth {
-  try {
-    return (JSON.parse(text) as Birth | null) ?? {}
-  } catch {
-    return {}
-  }
 }
