@@ -72,7 +72,8 @@ export class RedisServer extends ServerProcess {
 
   /** One command, or what redis-cli does with options; resolves to what redis-cli prints. */
   async cli(...args: readonly string[]): Promise<string> {
-    if (args[0]?.startsWith('-') !== true) return (await redisCommand(this.port, args)).trimEnd()
+    const hasOptions = args[0]?.startsWith('-') ?? false
+    if (!hasOptions) return (await redisCommand(this.port, args)).trimEnd()
     const program = needProgram('redis-cli', ['redis-tools'])
     const { stdout } = await promisify(execFile)(program, ['-p', String(this.port), ...args], { timeout: 30_000 })
     return stdout.trimEnd()

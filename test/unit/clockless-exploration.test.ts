@@ -52,13 +52,17 @@ const mutants: Readonly<Record<string, Mutant>> = {
       }
     },
   })),
-  'gives a claim that is sent again a whole ttl': planted<ObservedSend>(33, 'observed-send', ({ ObservedSend: Real }) => ({
-    ObservedSend: class extends Real<unknown> {
-      override bounded(...[, status]: Parameters<InstanceType<typeof Real>['bounded']>): typeof status {
-        return status
-      }
-    } as unknown as typeof Real,
-  })),
+  'gives a claim that is sent again a whole ttl': planted<ObservedSend>(
+    33,
+    'observed-send',
+    ({ ObservedSend: Real }) => ({
+      ObservedSend: class extends Real<unknown> {
+        override bounded(...[, status]: Parameters<InstanceType<typeof Real>['bounded']>): typeof status {
+          return status
+        }
+      } as unknown as typeof Real,
+    }),
+  ),
 }
 
 interface Mutant {
