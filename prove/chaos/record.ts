@@ -59,6 +59,7 @@ const stores = [
   'etcd',
   'nats',
   's3',
+  'dynamodb',
   'quorum',
   'http',
 ]

@@ -11,6 +11,7 @@ export const chaosStores: Readonly<Record<string, (seed: number) => Promise<Chao
   quorum: async () => (await import('./stores/quorum.ts')).quorumChaos(),
   http: async () => (await import('./stores/http.ts')).httpChaos(),
   mysql: async () => (await import('./stores/mysql.ts')).mysqlChaos(),
+  dynamodb: async () => (await import('./stores/dynamodb.ts')).dynamodbChaos(),
   s3: async () => (await import('./stores/s3.ts')).s3Chaos(),
   mongodb: async () => (await import('./stores/mongodb.ts')).mongodbChaos(),
 }

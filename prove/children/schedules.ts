@@ -1,7 +1,10 @@
-/** Forked by `simulate`: plays the schedules of each range of seeds that it is given, and sends what came of it. */
+/** Forked by `simulate` and `clockless`: plays the schedules of each range of seeds that it is given, and sends what came of it. */
 import { createHash } from 'node:crypto'
 import { ready } from '../../bench/support/child.ts'
+import { clocklessSchedule } from '../simulate/clockless-schedule.ts'
 import { scheduleOf } from '../simulate/schedules.ts'
+
+export type ScheduleKind = 'simulate' | 'clockless'
 
 /** Seeds from `from` up to, not including, `to`. */
 export interface SeedRange {
@@ -25,19 +28,19 @@ const twiceOneIn = 50
 // Stacks are slow to make for so many errors, and the history says what happened.
 Error.stackTraceLimit = 0
 
-process.on('message', ({ from, to }: SeedRange) => {
-  void play(from, to).then((outcome) => process.send?.(outcome))
+process.on('message', ({ kind, from, to }: SeedRange & { readonly kind: ScheduleKind }) => {
+  void play(kind === 'simulate' ? scheduleOf : clocklessSchedule, from, to).then((outcome) => process.send?.(outcome))
 })
 ready()
 
-async function play(from: number, to: number): Promise<RangeOutcome> {
+async function play(scheduleFor: typeof clocklessSchedule, from: number, to: number): Promise<RangeOutcome> {
   const hash = createHash('sha256')
   const wrong: { seed: number; messages: readonly string[] }[] = []
   const unstable: number[] = []
   let holds = 0
   let faults = 0
   for (let seed = from; seed < to; seed += 1) {
-    const schedule = scheduleOf(seed)
+    const schedule = scheduleFor(seed)
     const played = await schedule.play()
     hash.update(played.hash)
     holds += played.holds

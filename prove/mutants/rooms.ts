@@ -1,11 +1,17 @@
 import type { Mutant, Mutants } from './mutant.ts'
 import { claim } from './claim.ts'
+import { document } from './document.ts'
+import { dynamodb } from './dynamodb.ts'
 import { etcd } from './etcd.ts'
 import { kitAndGuards } from './kit.ts'
+import { mongodb } from './mongodb.ts'
+import { mysql } from './mysql.ts'
+import { nats } from './nats.ts'
 import { postgres } from './postgres.ts'
 import { quorum } from './quorum.ts'
 import { redis } from './redis.ts'
 import { rule } from './rule.ts'
+import { s3 } from './s3.ts'
 import { server } from './server.ts'
 import { sqlite } from './sqlite.ts'
 
@@ -18,6 +24,12 @@ export const rooms: Readonly<Record<string, Mutants>> = {
   redis,
   postgres,
   etcd,
+  mongodb,
+  document,
+  mysql,
+  nats,
+  s3,
+  dynamodb,
   server,
   'kit and guards': kitAndGuards,
 }

@@ -344,7 +344,8 @@ class Mounted {
       clearTimeout(timer)
       this.#streams.delete(end)
     }
-    const stream = new EventStream({ response, holding: undefined }, { unread: () => {}, ended })
+    const events = { unread: () => {}, ended, readWithinMs: () => readWithinMs }
+    const stream = new EventStream({ response, holding: undefined }, events)
     const end = (): void => stream.end()
     const timer = setTimeout(end, streamMs).unref()
     this.#streams.add(end)
@@ -392,6 +393,8 @@ class Mounted {
   }
 }
 
+/** How long what is left of a stream may wait to be read. */
+const readWithinMs = 30_000
 const alwaysSent = { 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' }
 
 /** The sign-in of the server around us may be a cookie, which a page of another site would send, too. */

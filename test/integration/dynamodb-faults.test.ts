@@ -7,15 +7,16 @@ import {
   DeleteTableCommand,
   GetItemCommand,
   PutItemCommand,
+  UpdateTimeToLiveCommand,
   type DynamoDBClient,
 } from '@aws-sdk/client-dynamodb'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import type { LockDriver } from '../../src/core/contract/driver.ts'
+import type { Claim, KeyPage, LockDriver, Request } from '../../src/core/contract/driver.ts'
 import { documentDriver } from '../../src/drivers/document/driver.ts'
 import { dynamodb, dynamodbStore, parseDynamodbUrl, type DynamodbOptions } from '../../src/drivers/dynamodb/driver.ts'
 import { createLocks, type Lease, type Locks } from '../../src/index.ts'
 import { fakeTime } from '../../src/testing/index.ts'
-import { claim, claimOf, fenceOf, release, renew, untilAnswered } from '../support/claims.ts'
+import { ask, claim, claimOf, fenceOf, release, renew, untilAnswered } from '../support/claims.ts'
 import { DynamodbProxy, type DynamodbFault, type DynamodbRequest } from '../support/dynamodb-proxy.ts'
 import { dynamodbClient, DynamodbServer, freshTable } from '../support/dynamodb-server.ts'
 import { eventually } from '../support/eventually.ts'
@@ -62,6 +63,9 @@ function first(times: number, command: string, fault: DynamodbFault): DynamodbPr
   return (request) => (request.command === command && left-- > 0 ? fault : undefined)
 }
 
+const claimsOf = (count: number): readonly Request[] =>
+  Array.from({ length: count }, (_, index) => ({ op: 'claim', claim: claimOf(`key-${index}`) }))
+
 async function itemOf(table: string, key: string): Promise<Record<string, { S?: string; N?: string }>> {
   const { Item } = await direct.send(
     new GetItemCommand({ TableName: table, Key: { k: { S: key } }, ConsistentRead: true }),
@@ -99,6 +103,21 @@ describe('a put whose reply is lost', () => {
     expect(await claimed).toMatchObject({ state: 'held' })
     const [listed] = (await other.list({ key: 'a' })).keys
     expect(listed?.claims.map(({ id }) => id)).toEqual([wanted.id, waiting.id])
+  })
+
+  test('and that was not carried out before another was quicker is nobody’s: the next copy is refused, and the claim waits', async () => {
+    const { proxy, driver, table } = await through()
+    const other = await open(direct, table)
+    const [wanted, rival] = [claimOf('a'), claimOf('a')]
+    let isFirst = true
+    proxy.fault = async ({ command }) => {
+      if (command !== 'PutItem' || !isFirst) return undefined
+      isFirst = false
+      await claim(other, rival)
+      return { error: 'InternalServerError', status: 500 }
+    }
+    expect(await claim(driver, wanted)).toMatchObject({ state: 'waiting' })
+    expect(await renew(other, rival)).toMatchObject({ state: 'held' })
   })
 
   test('and that is not sent again, is unknown, and found when it is asked for', async () => {
@@ -160,6 +179,80 @@ describe('reads', () => {
     const nothing = { Responses: { [table]: [] }, UnprocessedKeys: { [table]: { Keys: [{ k: { S: 'a' } }] } } }
     proxy.fault = ({ command }) => (command === 'BatchGetItem' ? () => nothing : undefined)
     await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ reason: 'busy', retryAfterMs: 1000 })
+  })
+
+  test('of one key that has no capacity cost the others of its batch neither their answers nor all of their time', async () => {
+    const { proxy, driver, table } = await through({ timeout: 3000 })
+    const busy = { k: { S: 'key-7' } }
+    proxy.fault = ({ command, input }) => {
+      if (command !== 'BatchGetItem' || !JSON.stringify(input).includes('"key-7"')) return undefined
+      return (reply) => ({ ...reply, UnprocessedKeys: { [table]: { Keys: [busy], ConsistentRead: true } } })
+    }
+    const statuses = await driver.send(claimsOf(150))
+    expect(statuses.flatMap(({ state }, index) => (state === 'held' ? [] : [index]))).toEqual([7])
+    expect(statuses[7]).toMatchObject({ state: 'unknown', error: { reason: 'busy', retryAfterMs: 1000 } })
+  })
+
+  test('that fail cost only the hundred keys that they are of', async () => {
+    const { proxy, driver } = await through({}, { maxAttempts: 1 })
+    proxy.fault = ({ command, input }) =>
+      command === 'BatchGetItem' && JSON.stringify(input).includes('"key-7"')
+        ? { error: 'InternalServerError', status: 500 }
+        : undefined
+    const statuses = await driver.send(claimsOf(150))
+    const expected = statuses.map((_, index) => (index < 100 ? 'unknown' : 'held'))
+    expect(statuses.map(({ state }) => state)).toEqual(expected)
+    expect(statuses[0]).toMatchObject({ error: { code: 'UNAVAILABLE', reason: 'dynamodb' } })
+  })
+})
+
+describe('a listing', () => {
+  test('of a table whose items are all idle ends its pages after so many reads, and says where to go on', async () => {
+    const { proxy, driver } = await through()
+    let last = 0
+    proxy.fault = ({ command }) =>
+      command === 'Scan' ? () => ({ Items: [], LastEvaluatedKey: { k: { S: `idle-${(last += 1)}` } } }) : undefined
+    expect(await driver.list({})).toMatchObject({ keys: [], next: 'idle-10' })
+    expect(proxy.count('Scan')).toBe(10)
+    await driver.list({ after: 'idle-10' })
+    expect(proxy.requests.findLast(({ command }) => command === 'Scan')?.input).toMatchObject({
+      ExclusiveStartKey: { k: { S: 'idle-19' } },
+    })
+  })
+
+  test('ends its page when it has thousands of claims, and shows every key once', async () => {
+    const table = freshTable()
+    const driver = await open(direct, table)
+    const waiter = claimOf('a')
+    await claim(driver, claimOf('a'))
+    await claim(driver, waiter)
+    const { k: _, document, ...rest } = await itemOf(table, 'a')
+    const stored = JSON.parse(document?.S ?? '') as { claims: { claim: { id: string } }[] }
+    const [first, second] = stored.claims
+    if (first === undefined || second === undefined) throw new Error('There should be two claims')
+    const waiters = Array.from({ length: 700 }, (__, index) => {
+      return { ...second, claim: { ...second.claim, id: `w${index}`, runner: undefined } }
+    })
+    const runner = { id: 'r', incarnation: 'i', host: 'h', pid: 1, client: 'c' }
+    const text = JSON.stringify({
+      ...stored,
+      claims: [first, ...waiters.map((w) => ({ ...w, claim: { ...w.claim, runner } }))],
+    })
+    const keys = Array.from({ length: 12 }, (__, index) => `crowded-${index}`)
+    for (const key of keys) {
+      const Item = { ...rest, k: { S: key }, document: { S: text }, claims: { N: '701' } }
+      await direct.send(new PutItemCommand({ TableName: table, Item: Item as never }))
+    }
+    const pages: number[] = []
+    const seen: string[] = []
+    for (let after: string | undefined = ''; after !== undefined;) {
+      const page: KeyPage = await driver.list({ prefix: 'crowded', after })
+      pages.push(page.keys.reduce((sum, { claims }) => sum + claims.length, 0))
+      seen.push(...page.keys.map(({ key }) => key))
+      after = page.next
+    }
+    expect(seen.toSorted()).toEqual(keys.toSorted())
+    expect(Math.max(...pages)).toBeLessThan(5000 + 701)
   })
 })
 
@@ -226,8 +319,35 @@ describe('a URL', () => {
     'dynamodb://locks?readsPerSecond=0',
     'dynamodb://locks?waitMax=soon',
     'dynamodb://locks?waitMin=5s&waitMax=1s',
+    'dynamodb://locks?endpoint=http://:8000',
+    'dynamodb://locks?endpoint=http://me:s3cret@127.0.0.1:8000',
+    'dynamodb://locks?endpoint=http://127.0.0.1:123456',
+    'dynamodb://locks?region=',
+    'dynamodb://locks?region=eu west',
+    'dynamodb://locks?region=evil.example%2F',
   ])('that makes no sense is refused: %s', (url) => {
     expect(() => dynamodb(url)).toThrow(/^INVALID/)
+    expect(() => dynamodb(url)).not.toThrow(/s3cret/)
+  })
+})
+
+describe('code that makes no sense is refused before anything is sent:', () => {
+  test.each([
+    ['no client', undefined],
+    ['null', null],
+    ['options of a client', { region: 'eu-west-1' }],
+    ['a number', 5],
+  ])('%s', (_what, source) => {
+    expect(() => dynamodb(source as never)).toThrow(/^INVALID.*DynamoDBClient/)
+  })
+
+  test.each(['ab', '', 'two words', 'a/b', 'x'.repeat(256), 'locks; rm -rf .', 5, null])('the table %s', (table) => {
+    expect(() => dynamodb(direct, { table: table as string })).toThrow(/^INVALID/)
+  })
+
+  test('a table may be named by its ARN', () => {
+    const table = 'arn:aws:dynamodb:eu-west-1:123456789012:table/locks'
+    expect(dynamodb(direct, { table }).name).toBe('dynamodb')
   })
 })
 
@@ -315,9 +435,24 @@ describe('the table', () => {
     expect((await open(direct, freshTable())).warnings).toEqual([])
   })
 
+  test('whose time to live goes by another attribute is taken, with a warning that says to end that first', async () => {
+    const TableName = freshTable()
+    await open(direct, TableName)
+    const specification = (AttributeName: string, Enabled: boolean) =>
+      direct.send(new UpdateTimeToLiveCommand({ TableName, TimeToLiveSpecification: { AttributeName, Enabled } }))
+    await specification('removeAt', false)
+    await specification('expires', true)
+    for (const createTable of [false, true]) {
+      const { warnings } = await open(direct, TableName, { createTable })
+      expect(warnings).toEqual([expect.stringContaining('Enabled=false,AttributeName=expires')])
+      expect(warnings).toEqual([expect.stringContaining('Enabled=true,AttributeName=removeAt')])
+    }
+  })
+
   test('may be made by many at once', async () => {
     const table = freshTable()
     const drivers = await Promise.all(Array.from({ length: 5 }, () => open(direct, table)))
+    expect(drivers.flatMap(({ warnings = [] }) => warnings)).toEqual([])
     const statuses = await Promise.all(drivers.map((driver) => claim(driver, claimOf('a', { wait: false }))))
     expect(statuses.filter(({ state }) => state === 'held')).toHaveLength(1)
   })
@@ -432,6 +567,26 @@ describe('a server that does not answer', () => {
     await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ code: 'CLOSED' })
   })
 
+  test('is asked nothing by a driver that was closed while it was being opened', async () => {
+    const proxy = await DynamodbProxy.start(server)
+    const driver = dynamodb(clientAt(proxy.port), { table: freshTable(), createTable: true })
+    const opening = driver.open()
+    await Promise.all([driver.close(), expect(opening).rejects.toMatchObject({ code: 'CLOSED' })])
+    expect(proxy.requests).toEqual([])
+  })
+
+  test('is not waited for after close, also by what pauses before it tries again', async () => {
+    const { proxy, driver, table } = await through({ timeout: 60_000 })
+    const nothing = { Responses: { [table]: [] }, UnprocessedKeys: { [table]: { Keys: [{ k: { S: 'a' } }] } } }
+    proxy.fault = ({ command }) => (command === 'BatchGetItem' ? () => nothing : undefined)
+    const claiming = claim(driver, claimOf('a')).catch((error: unknown) => error)
+    // The pause after this one is of 1.28 s at least.
+    await eventually(() => proxy.count('BatchGetItem') === 7 && proxy.underWay === 0, 'some tries')
+    await pause(50)
+    await driver.close()
+    expect(await Promise.race([claiming, pause(500)])).toMatchObject({ code: 'CLOSED' })
+  })
+
   test('that is killed and comes back: locks held meanwhile are held on', async () => {
     const own = await DynamodbServer.start({ isDurable: true })
     onTestFinished(() => own.stop())
@@ -481,6 +636,32 @@ describe('an item', () => {
     expect(await renew(driver, waiters[refused - 1] ?? claimOf('none'))).toMatchObject({ state: 'waiting' })
   })
 
+  test('that is as full as it gets lets those in it renew, and costs those who share a batch with the refused nothing', async () => {
+    const driver = await open(direct, freshTable())
+    const holder = claimOf('a')
+    await claim(driver, holder)
+    const waiters: Claim[] = []
+    // Waiters that take less and less, until there is room for none.
+    for (let length = 8000; length >= 1;) {
+      const waiter = claimOf('a', { runner: { ...holder.runner, metadata: { text: 'x'.repeat(length) } } })
+      const { state } = await claim(driver, waiter)
+      if (state === 'waiting') waiters.push(waiter)
+      else length = Math.floor(length / 2)
+    }
+    const batch: readonly Request[] = [
+      { op: 'claim', claim: claimOf('a', { runner: { ...holder.runner, metadata: { text: 'x'.repeat(8000) } } }) },
+      ...[holder, ...waiters].map(({ key, id, ttlMs }) => ({ op: 'renew', key, id, ttlMs }) as const),
+    ]
+    // Numbers grow: the count of renewals, and the fence of who is granted the lock.
+    for (let round = 1; round <= 11; round += 1) {
+      const [refused, ...renewed] = await driver.send(batch)
+      expect(refused).toMatchObject({ state: 'unknown', error: { reason: 'full', key: 'a' } })
+      expect(new Set(renewed.map(({ state }) => state))).toEqual(new Set(['held', 'waiting']))
+    }
+    await release(driver, holder)
+    expect(await renew(driver, waiters[0] ?? holder)).toMatchObject({ state: 'held' })
+  })
+
   test('of one lock fits into one unit of a write, and taking and releasing it costs two reads and two writes', async () => {
     const { proxy, driver, table } = await through()
     const locks = await locksOn(driver, 30_000)
@@ -512,6 +693,21 @@ describe('an item', () => {
     expect(await inDays()).toBeCloseTo(400 + 30 + 2 * 10, 1)
     await release(driver, held)
     expect(await inDays()).toBeCloseTo(402, 1)
+  })
+
+  test('is kept until the clock has passed its last fence, also one from a clock that was ahead', async () => {
+    const table = freshTable()
+    const driver = await open(direct, table)
+    const held = claimOf('a')
+    await claim(driver, held)
+    const aheadS = Date.now() / 1000 + 100 * 86_400
+    const { key, id, ttlMs } = held
+    await ask(driver, { op: 'renew', key, id, ttlMs, fenceFloor: Math.ceil(aheadS * 1_000_000) })
+    for (const next of ['held', 'released']) {
+      const { removeAt } = await itemOf(table, 'a')
+      expect(Number(removeAt?.N), next).toBeGreaterThan(aheadS)
+      await release(driver, held)
+    }
   })
 
   test('that was removed leaves no lower fence', async () => {

@@ -169,6 +169,11 @@ describe('fences never fall', { retry }, () => {
     expect(await kept()).toBeLessThan(7_210_000)
     await claim(driver, long)
     expect(await kept()).toBeGreaterThan(20_000_000)
+    await release(driver, long)
+    // Twice in one send: the rule writes.
+    const longer = claimOf('a', { ttlMs: 40_000_000 })
+    await driver.send([1, 2].map(() => ({ op: 'claim', claim: longer }) as const))
+    expect(await kept()).toBeGreaterThan(40_000_000)
   })
 })
 

@@ -75,13 +75,13 @@ describe('a release', { retry: againIfItFell }, () => {
   test('of a lease that may be over is for the rule to judge, and so is one that came after an unclean end', async () => {
     const collection = freshName()
     const driver = await open(collection)
-    const [dead, heir] = [claimOf('a', { ttlMs: 50 }), claimOf('a')]
+    const [dead, heir] = [claimOf('a', { ttlMs: 900 }), claimOf('a')]
     await claim(driver, dead)
-    await pause(60)
+    await pause(950)
     expect(await release(driver, dead)).toEqual({ state: 'absent', reason: 'expired' })
-    const again = claimOf('a', { ttlMs: 50 })
+    const again = claimOf('a', { ttlMs: 900 })
     const { fence } = (await claim(driver, again)) as { fence: number }
-    await pause(60)
+    await pause(950)
     const other = await open(collection)
     expect(await claim(other, heir)).toMatchObject({ state: 'held', after: { how: 'expired', fence } })
     expect(await release(other, heir)).toEqual({ state: 'absent', reason: 'released' })
@@ -96,7 +96,35 @@ describe('a release', { retry: againIfItFell }, () => {
     await claim(driver, held)
     expect(await claim(other, waiting)).toMatchObject({ state: 'waiting' })
     expect(await release(driver, held)).toEqual({ state: 'absent', reason: 'released' })
+    // By the release itself: who waits need not ask.
+    const [listed] = (await driver.list({ key: 'a' })).keys
+    expect(listed?.claims).toMatchObject([{ id: waiting.id, state: 'held' }])
     expect(await claim(other, waiting)).toMatchObject({ state: 'held' })
+  })
+})
+
+describe('a claim', { retry: againIfItFell }, () => {
+  test('that is over is not begun anew by one command, though it comes again', async () => {
+    const driver = await open(freshName())
+    const dead = claimOf('a', { ttlMs: 50 })
+    await claim(driver, dead)
+    await pause(60)
+    expect(await claim(driver, dead)).toEqual({ state: 'absent', reason: 'expired' })
+  })
+
+  test('that finds no document waits if another has made one meanwhile', async () => {
+    const collection = freshName()
+    const driver = await open(collection)
+    const [held, wanted] = [claimOf('a'), claimOf('a')]
+    const late = await open(
+      collection,
+      {},
+      afterReading(client.db('test'), () => claim(driver, held)),
+    )
+    // Twice in one send: not by one command.
+    const twice = [1, 2].map(() => ({ op: 'claim', claim: wanted }) as const)
+    expect(await late.send(twice)).toMatchObject([{ state: 'waiting' }, { state: 'waiting' }])
+    expect(await renew(driver, held)).toMatchObject({ state: 'held' })
   })
 })
 

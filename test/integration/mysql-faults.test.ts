@@ -10,6 +10,7 @@ import { connect } from '../../src/index.ts'
 import { mysql, mysqlSchema, type MysqlOptions, type MysqlSource } from '../../src/drivers/mysql/driver.ts'
 import { Child } from '../support/child.ts'
 import { ask, claim, claimOf, claiming, fenceOf, release, renew, untilAnswered } from '../support/claims.ts'
+import { deferred } from '../support/deferred.ts'
 import { eventually } from '../support/eventually.ts'
 import { MariadbServer } from '../support/mariadb-server.ts'
 import { opened } from '../support/opened.ts'
@@ -34,6 +35,34 @@ function poolOf(options: PoolOptions = {}, ...statements: readonly string[]): Po
   })
   onTestFinished(() => pool.promise().end())
   return pool.promise()
+}
+
+/** What a connection of a pool does before a statement, and what becomes of its text. */
+type BeforeStatement = (sql: string) => Promise<string>
+
+/** A pool whose statements pass by `before`. */
+function watchedPool(pool: Pool, before: BeforeStatement): MysqlSource {
+  return {
+    async getConnection() {
+      const connection = await pool.getConnection()
+      return {
+        query: async ({ sql, ...asked }) => connection.query({ sql: await before(sql), ...asked }),
+        release: () => connection.release(),
+        destroy: () => connection.destroy(),
+      }
+    },
+    end: () => pool.end(),
+  }
+}
+
+/** A pool by which this MariaDB is taken for MySQL 8: by its version, and by the names of its variables. */
+function poolLikeMysql(pool: Pool, before: BeforeStatement = async (sql) => sql): MysqlSource {
+  return watchedPool(pool, async (sql) => {
+    const asked = await before(sql)
+    if (!asked.startsWith('show global variables')) return asked.replaceAll('@@transaction_isolation', '@@tx_isolation')
+    const others = 'select variable_name, variable_value from information_schema.global_variables where variable_name'
+    return `${others} in (${asked.split(' in (')[1] ?? ''} and variable_name <> 'version' union select 'version', '8.0.36'`
+  })
 }
 
 /** A queue, a hand-over, a shared lock and a listing: all that a driver does. */
@@ -94,20 +123,68 @@ describe('locks do not depend on the session', () => {
     await worksAsEver(await open({}, pool))
   })
 
+  test('nor on the server: the statements for MySQL do the same', async () => {
+    await worksAsEver(await open({}, poolLikeMysql(poolOf())))
+  })
+
+  test('a session in another time zone sees the same time', async () => {
+    const table = freshTable()
+    const zones = ['-11:30', '+00:00', '+13:00']
+    const drivers = await Promise.all(zones.map((zone) => open({ table }, poolOf({}, `set time_zone = '${zone}'`))))
+    for (const [index, driver] of drivers.entries()) {
+      const held = claimOf(`key-${index}`)
+      const fence = fenceOf(await claim(driver, held))
+      expect(Math.abs(fence / 1000 - Date.now())).toBeLessThan(3_600_000)
+      for (const other of drivers) {
+        expect(await claim(other, claimOf(held.key, { wait: false }))).toMatchObject({ reason: 'refused' })
+      }
+      expect(await renew(driver, held)).toMatchObject({ state: 'held', fence })
+    }
+  })
+
+  test('a document of any letters and length comes back whole', async () => {
+    const driver = await open()
+    const { runner } = claimOf('a')
+    for (let length = 0; length < 1500; length += 37) {
+      const wanted = claimOf('a', {
+        runner: { ...runner, metadata: { note: 'ü'.repeat(length), more: '🔒'.repeat(9) } },
+      })
+      await claim(driver, wanted)
+      const [listed] = (await driver.list({ key: 'a' })).keys
+      expect(listed?.claims[0]?.runner).toEqual(wanted.runner)
+      await release(driver, wanted)
+    }
+  })
+
   test('the session is given back as it was', async () => {
     const pool = poolOf({ connectionLimit: 1 }, 'set autocommit = 0')
     await worksAsEver(await open({}, pool))
     expect((await pool.query('select @@autocommit as autocommit'))[0]).toEqual([{ autocommit: 0 }])
   })
 
-  test('a transaction that was left open on a connection of the pool fails the call, and loses its connection', async () => {
-    const pool = poolOf({ connectionLimit: 1 })
+  test.each<[string, (pool: Pool) => MysqlSource]>([
+    ['MariaDB', (pool) => pool],
+    ['MySQL', poolLikeMysql],
+  ])(
+    'a transaction that was left open on a connection of the pool fails the call, and loses it: %s',
+    async (_, source) => {
+      const pool = poolOf({ connectionLimit: 1 })
+      const driver = await open({}, source(pool))
+      const connection = await pool.getConnection()
+      await connection.query('begin')
+      connection.release()
+      await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'configuration' })
+      expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+    },
+  )
+
+  test('what somebody left uncommitted on a connection of the pool is undone, not committed', async () => {
+    const pool = poolOf({ connectionLimit: 1 }, 'set autocommit = 0')
     const driver = await open({}, pool)
-    const connection = await pool.getConnection()
-    await connection.query('begin')
-    connection.release()
-    await expect(claim(driver, claimOf('a'))).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'configuration' })
+    await server.query('create table if not exists test.half_done (number int) engine = InnoDB')
+    await pool.query('insert into test.half_done values (1)')
     expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+    expect(await server.query('select * from test.half_done')).toEqual([])
   })
 
   test('tables that were left locked on a connection of the pool fail one call, and lose their connection', async () => {
@@ -181,6 +258,60 @@ describe('what others do on the server', () => {
       }
     })
     await Promise.all(work)
+  })
+
+  test.each<[string, (pool: Pool, before: BeforeStatement) => MysqlSource, string]>([
+    ['MariaDB', watchedPool, 'FOUND_ROWS'],
+    ['MySQL, by a client that counts the rows that it found', poolLikeMysql, 'FOUND_ROWS'],
+    ['MySQL, by a client that counts the rows that it changed', poolLikeMysql, '-FOUND_ROWS'],
+  ])('of a batch, the row that another was quicker with is judged again: on %s', async (_, watched, flag) => {
+    const table = freshTable()
+    const other = await open({ table })
+    const [rival, wanted, more] = [claimOf('a'), claimOf('a'), claimOf('b')]
+    for (const { key } of [wanted, more]) {
+      const before = claimOf(key)
+      await claim(other, before)
+      await release(other, before)
+    }
+    let isArmed = false
+    const source = watched(poolOf({ flags: [flag] }), async (sql) => {
+      if (isArmed && sql.startsWith('insert into')) {
+        isArmed = false
+        await claim(other, rival)
+      }
+      return sql
+    })
+    const driver = await open({ table }, source)
+    isArmed = true
+    expect(await driver.send([claiming(wanted), claiming(more)])).toMatchObject([
+      { state: 'waiting' },
+      { state: 'held' },
+    ])
+    expect(await renew(other, rival)).toMatchObject({ state: 'held' })
+  })
+
+  test('a write that another has overwritten before it was asked for is known to have been carried out', async () => {
+    const table = freshTable()
+    const other = await open({ table })
+    const [held, next, more] = [claimOf('a'), claimOf('a'), claimOf('b')]
+    let overwrite: (() => Promise<unknown>) | undefined
+    const like = poolLikeMysql(poolOf(), async (sql) => {
+      // What MySQL, which returns nothing from a write, is asked after it.
+      if (sql.startsWith('select `name`, `revisions` from')) {
+        await overwrite?.()
+        overwrite = undefined
+      }
+      return sql
+    })
+    const driver = await open({ table }, like)
+    await claim(driver, held)
+    overwrite = () => claim(other, next)
+    // The row that is new keeps the count of changed rows from telling.
+    const [released, claimed] = await driver.send([{ op: 'release', key: 'a', id: held.id }, claiming(more)])
+    expect(overwrite).toBeUndefined()
+    expect(released).toEqual({ state: 'absent', reason: 'released' })
+    expect(claimed).toMatchObject({ state: 'held' })
+    expect(await renew(other, next)).toMatchObject({ state: 'held' })
   })
 
   test('rows that somebody locks are waited for, and then given up: the outcome is not known', async () => {
@@ -292,10 +423,14 @@ describe('the server', () => {
     const waiting = claimOf('a')
     const fence = fenceOf(await claim(driver, held))
     await claim(driver, waiting)
+    await driver.dataAgeMs?.()
+    const killedAt = performance.now()
     await server.kill()
     await expect(renew(driver, held)).rejects.toMatchObject({ code: 'UNAVAILABLE', reason: 'network' })
     await server.restart()
     expect(await untilAnswered(() => renew(driver, held))).toMatchObject({ state: 'held', fence })
+    // It may have been started on an older copy of its files.
+    expect(await driver.dataAgeMs?.()).toBeLessThan(performance.now() - killedAt)
     await release(driver, held)
     expect(await renew(driver, waiting)).toMatchObject({ state: 'held' })
   })
@@ -504,6 +639,52 @@ describe('the table', () => {
       `select forget_hour * 3600 - unix_timestamp() as kept from test.${table} where name = 'held'`,
     )
     expect(Number(row?.['kept'])).toBeGreaterThan(86_400)
+  })
+})
+
+describe('what is tidied away', () => {
+  const forgottenIn = async (table: string, name: string): Promise<number> => {
+    const kept = `forget_hour * 3600 - unix_timestamp() as seconds from test.${table} where name = '${name}'`
+    const [row] = await server.query(`select ${kept}`)
+    return Number(row?.['seconds'])
+  }
+
+  test('keeps a row as long as its grace blocks, and until the clock has passed its last fence', async () => {
+    const table = freshTable()
+    const driver = await open({ table })
+    const [ended, ahead] = [claimOf('ended', { ttlMs: 1000, graceMs: 36_000_000 }), claimOf('ahead')]
+    await claim(driver, ended)
+    expect(await forgottenIn(table, 'ended')).toBeGreaterThan(36_000)
+    await claim(driver, ahead)
+    const { key, id, ttlMs } = ahead
+    const fenceFloor = (Date.now() + 10 * 86_400_000) * 1000
+    expect(fenceOf(await ask(driver, { op: 'renew', key, id, ttlMs, fenceFloor }))).toBeGreaterThanOrEqual(fenceFloor)
+    await release(driver, ahead)
+    expect(await forgottenIn(table, 'ahead')).toBeGreaterThan(10 * 86_400)
+  })
+
+  test('is no row that was taken again while it is tidied', async () => {
+    const table = freshTable()
+    const driver = await open({ table })
+    const [gone, again] = [claimOf('a'), claimOf('a')]
+    await claim(driver, gone)
+    await release(driver, gone)
+    await server.query(`update test.${table} set forget_hour = 1 where name = 'a'`)
+    const tidied = deferred()
+    const tidying = await open(
+      { table },
+      watchedPool(poolOf(), async (sql) => {
+        if (!sql.startsWith('delete from')) return sql
+        await claim(driver, again)
+        tidied.resolve()
+        return sql
+      }),
+    )
+    // A driver that is new tidies up with its first write.
+    await claim(tidying, claimOf('b'))
+    await tidied.promise
+    await tidying.close()
+    expect(await renew(driver, again)).toMatchObject({ state: 'held' })
   })
 })
 

@@ -7,7 +7,7 @@ import { nats } from '../../src/drivers/nats/driver.ts'
 import { JetStreamApi } from '../../src/drivers/nats/jetstream-api.ts'
 import type { Locks } from '../../src/index.ts'
 import { checkHistory, type HistoryEvent } from '../../src/testing/index.ts'
-import { claim, claimOf, release, renew, untilAnswered } from '../support/claims.ts'
+import { ask, claim, claimOf, release, renew, untilAnswered } from '../support/claims.ts'
 import { eventually } from '../support/eventually.ts'
 import { NatsServer, natsUrlOf, replicatingNats } from '../support/nats-server.ts'
 import { natsLeaderOf, openNats, openNatsLocks } from '../support/nats-store.ts'
@@ -43,6 +43,32 @@ test('of writes that race for one sequence number one wins', async () => {
   }
   // Debian's 2.9.10 lets up to six of six win: such servers are refused.
   expect(winners.filter((count) => count !== 1)).toEqual([])
+})
+
+test('the servers are asked to remove what is idle, and not before their clocks have passed its last fence', async () => {
+  const driver = await openNats(url, 'removals', { replicas: 3 })
+  const removedAfterSeconds = async (): Promise<number> => {
+    const { message } =
+      (await servers[0]?.api('STREAM.MSG.GET.KV_removals', { last_by_subj: '$KV.removals.key' })) ?? {}
+    const [, ttl] = /Nats-TTL: (\d+)s/.exec(Buffer.from(message?.hdrs ?? '', 'base64').toString()) ?? []
+    return Number(ttl ?? Infinity)
+  }
+  const held = claimOf('key')
+  await claim(driver, held)
+  expect(await removedAfterSeconds()).toBe(Infinity)
+  await release(driver, held)
+  expect(await removedAfterSeconds()).toBeGreaterThan(86_400)
+  expect(await removedAfterSeconds()).toBeLessThan(2 * 86_400)
+  const ahead = claimOf('key')
+  await claim(driver, ahead)
+  const { key, id, ttlMs } = ahead
+  const threeDaysS = 3 * 86_400
+  const fenceFloor = (Date.now() + threeDaysS * 1000) * 1000
+  await ask(driver, { op: 'renew', key, id, ttlMs, fenceFloor })
+  expect(await removedAfterSeconds()).toBe(Infinity)
+  await release(driver, ahead)
+  expect(await removedAfterSeconds()).toBeGreaterThan(threeDaysS)
+  expect(await removedAfterSeconds()).toBeLessThan(threeDaysS + 2 * 86_400)
 })
 
 /** Takes and leaves one lock, again and again, and writes down what it was told. */

@@ -114,6 +114,23 @@ describe('notifications', () => {
   })
 })
 
+test('an interrupted connection is said to be a gap when it is back', async () => {
+  const proxy = await proxied()
+  let gaps = 0
+  const store = await openStore(freshBucket(), natsAt(proxy), (opening) =>
+    opening.listen(
+      'channel',
+      () => {},
+      () => (gaps += 1),
+    ),
+  )
+  await store.load([key])
+  expect(gaps).toBe(0)
+  proxy.refuse()
+  proxy.restore()
+  await eventually(() => gaps > 0, 'a gap', 30_000)
+})
+
 describe('a connection', () => {
   test('that is cut after a claim was carried out leaves it unknown, and giving up releases it by its id', async () => {
     const bucket = freshBucket()
@@ -122,9 +139,9 @@ describe('a connection', () => {
     const other = await open(bucket)
     const lost = claimOf(key)
     const cut = proxy.cutAfterRequest()
-    const answer = await claim(driver, lost).catch((error: unknown) => ({ state: 'unknown' as const, error }))
+    // A key that is new is written without a reading: the request that is cut is the write, which must not count as refused.
+    expect(await claim(driver, lost)).toMatchObject({ state: 'unknown', error: { code: 'UNAVAILABLE' } })
     await cut
-    expect(answer.state).toBe('unknown')
     expect(await untilAnswered(() => release(driver, lost))).toMatchObject({ state: 'absent' })
     expect(await claim(other, claimOf(key, { wait: false }))).toMatchObject({ state: 'held' })
   })
@@ -303,12 +320,23 @@ describe('a bucket', () => {
     const large = (): Claim => claimOf(key, { runner: { ...runner, metadata: { note: 'x'.repeat(900) } } })
     const [first, last] = [large(), large()]
     const statuses = []
-    for (const wanted of [first, ...Array.from({ length: 18 }, large), last])
-      statuses.push(await claim(driver, wanted).catch((error: unknown) => ({ state: 'refused', error })))
+    const wanted = [first, ...Array.from({ length: 18 }, large), last]
+    for (const each of wanted)
+      statuses.push(await claim(driver, each).catch((error: unknown) => ({ state: 'refused', error })))
     expect(statuses[0]).toMatchObject({ state: 'held' })
     expect(statuses.at(-1)).toMatchObject({ error: { code: 'UNAVAILABLE', reason: 'full' } })
     const both = await driver.send([claiming(last), claiming(claimOf('default/named:bystander'))])
     expect(both).toMatchObject([{ state: 'unknown', error: { reason: 'full' } }, { state: 'held' }])
+    // Those that are in renew, also with numbers that grow longer, and also beside one that there is no room for.
+    const { ttlMs } = first
+    const isIn = ({ id }: Claim): boolean => listed?.claims.some((claimed) => claimed.id === id) === true
+    const [listed] = (await driver.list({ key })).keys
+    const renewals = wanted.filter(isIn).map(({ id }) => ({ op: 'renew', key, id, ttlMs }) as const)
+    for (let round = 1; round <= 11; round += 1) {
+      const [refused, ...renewed] = await driver.send([claiming(last), ...renewals])
+      expect(refused).toMatchObject({ state: 'unknown', error: { reason: 'full' } })
+      expect(new Set(renewed.map(({ state }) => state))).toEqual(new Set(['held', 'waiting']))
+    }
     // Room comes back as its claims end.
     expect(await release(driver, first)).toMatchObject({ state: 'absent' })
   })
@@ -436,6 +464,28 @@ describe('a bucket', () => {
     expect(fenceOf(await claim(driver, claimOf(key)))).toBeGreaterThan(fence)
   })
 
+  test('loses no document that was taken again while it is swept', async () => {
+    const bucket = freshBucket()
+    const driver = await open(bucket)
+    const [gone, again] = [claimOf(key), claimOf(key)]
+    await claim(driver, gone)
+    await release(driver, gone)
+    let removals = 0
+    class SlowApi extends JetStreamApi {
+      override async call(method: string, body: object, withinMs?: number): Promise<object> {
+        if (method.startsWith('STREAM.PURGE')) {
+          removals += 1
+          await claim(driver, again)
+        }
+        return super.call(method, body, withinMs)
+      }
+    }
+    const place = { stream: `KV_${bucket}`, subjects: `$KV.${bucket}.>`, isClosed: () => false }
+    await sweepBucket(new SlowApi(await connected(), 5000), place, documentIn, 0)
+    expect(removals).toBe(1)
+    expect(await renew(driver, again)).toMatchObject({ state: 'held' })
+  })
+
   test('with a value that is not ours, or of a newer format, is swept around it', async () => {
     const bucket = freshBucket()
     const driver = await open(bucket)
@@ -510,7 +560,11 @@ async function ahead<Result>(ms: number, work: () => Promise<Result>): Promise<R
 
 const silent = { debug: () => {}, info: () => {}, warn: () => {} }
 
-async function openStore(bucket: string): Promise<NatsStore> {
+async function openStore(
+  bucket: string,
+  url = server.url,
+  before: (store: NatsStore) => void = () => {},
+): Promise<NatsStore> {
   const store = new NatsStore({
     bucket,
     replicas: 1,
@@ -518,9 +572,10 @@ async function openStore(bucket: string): Promise<NatsStore> {
     timeoutMs: 5000,
     polling: { minMs: 100, maxMs: 1000, keysPerSecondMax: 1000 },
     supports: nats(server.url).supports,
-    source: () => dialNats(parseNatsUrl(server.url), undefined, 5000),
+    source: () => dialNats(parseNatsUrl(url), undefined, 5000),
   })
   onTestFinished(() => store.close())
+  before(store)
   await store.open()
   return store
 }

@@ -1,7 +1,8 @@
 /** What S3, stores that speak it, proxies, networks and operators do to locks that are held, waited for, or just asked for. */
+import { setTimeout as pause } from 'node:timers/promises'
 import { inspect } from 'node:util'
 import { afterAll, describe, expect, onTestFinished, test, vi } from 'vitest'
-import type { LockDriver } from '../../src/core/contract/driver.ts'
+import type { KeyPage, LockDriver } from '../../src/core/contract/driver.ts'
 import { systemEnvironment, type Environment } from '../../src/core/time/environment.ts'
 import { documentDriver } from '../../src/drivers/document/driver.ts'
 import { s3, s3Store } from '../../src/drivers/s3/driver.ts'
@@ -91,6 +92,8 @@ describe('a write that was carried out, and sent again on its way, is known by i
     const wanted = claimOf('a')
     expect(await claim(driver, wanted)).toMatchObject({ state: 'held', ttlMs: wanted.ttlMs })
     expect(proxy.log.filter(isWrite).map(({ status }) => status)).toEqual([500, 412])
+    proxy.next(isWrite, { answer: 500, body: s3Fault('InternalError'), after: true })
+    expect(await release(driver, wanted)).toEqual({ state: 'absent', reason: 'released' })
   })
 
   test('and where the reply is lost for good, the claim is unknown, and found when it is sent again', async () => {
@@ -137,6 +140,23 @@ describe('a proxy on the way', () => {
     await claim(driver, held)
     expect(await release(driver, held)).toMatchObject({ state: 'absent', reason: 'released' })
   })
+})
+
+test('a 404 that is not of the object says nothing about the lock', async () => {
+  const { proxy, prefix, driver } = await behindProxy()
+  const held = claimOf('a')
+  await claim(driver, held)
+  const other = await openS3(server, prefix, {}, proxy)
+  for (const fate of [
+    { answer: 404, body: '<html>Not Found</html>' },
+    { answer: 404, body: s3Fault('NoSuchBucket') },
+  ]) {
+    proxy.decide = (call) => (isRead(call) ? fate : undefined)
+    await expect(claim(other, claimOf('a', { wait: false }))).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+    await expect(renew(driver, held)).rejects.toMatchObject({ code: 'UNAVAILABLE' })
+  }
+  proxy.decide = () => undefined
+  expect(await renew(driver, held)).toMatchObject({ state: 'held' })
 })
 
 describe('a lost race is run again', () => {
@@ -496,6 +516,89 @@ test('a lock costs what the page says: two reads and two writes, and a write and
   const another = unopenedS3(server, {}, proxy)
   await another.open()
   expect(requests().toSorted()).toEqual(['GET', 'GET', 'GET', 'GET', 'PUT', 'PUT', 'PUT'])
+})
+
+/** What S3 answers to a listing. */
+const listing = (objects: readonly { readonly name: string; readonly bytes: number }[], isLast: boolean): string =>
+  '<?xml version="1.0" encoding="UTF-8"?>\n<ListBucketResult>' +
+  `<IsTruncated>${!isLast}</IsTruncated>` +
+  objects.map(({ name, bytes }) => `<Contents><Key>${name}</Key><Size>${bytes}</Size></Contents>`).join('') +
+  '</ListBucketResult>'
+
+const isListing = ({ method, path }: ProxiedCall): boolean => method === 'GET' && path.includes('list-type=2')
+
+test('a listing of idle locks only ends its pages after so many requests, and says where to go on', async () => {
+  const { proxy, prefix, driver } = await behindProxy()
+  const last = 99_999
+  proxy.decide = (call) => {
+    if (!isListing(call)) return undefined
+    const parameters = new URL(call.path, 'http://s3').searchParams
+    const from = Number(/\d+$/.exec(parameters.get('start-after') ?? '')?.[0] ?? 0) + 1
+    const count = Math.min(Number(parameters.get('max-keys')), last - from + 1)
+    const numbers = Array.from({ length: count }, (_, index) => String(from + index).padStart(5, '0'))
+    const objects = numbers.map((number) => ({ name: `${prefix}keys/idle_2F${number}`, bytes: 90 }))
+    return { answer: 200, body: listing(objects, from + count > last) }
+  }
+  const before = proxy.log.length
+  const first = await driver.list({})
+  expect(first.keys).toEqual([])
+  expect(first.next).toMatch(/^idle\/\d{5}$/)
+  expect(proxy.log.length - before).toBeLessThanOrEqual(10)
+  let pages = 1
+  for (let after = first.next; after !== undefined; pages += 1) after = (await driver.list({ after })).next
+  expect(pages).toBeGreaterThan(5)
+  // Many names a request: a request costs the same for one and for a thousand.
+  expect(proxy.log.length - before).toBeLessThan(200)
+})
+
+test('a listing finds what idle locks surround, once each, and pages of any size join up', async () => {
+  const { proxy, prefix, driver } = await behindProxy()
+  const names = Array.from({ length: 8 }, (_, index) => `named:lock/${index} ü_~`)
+  for (const name of names) await claim(driver, claimOf(name))
+  const real = (await objectsIn(server, '')).filter((name) => name.startsWith(`${prefix}keys/`)).toSorted()
+  // Three thousand idle locks behind each.
+  const all = real.flatMap((name) => [
+    { name, bytes: 500 },
+    ...Array.from({ length: 3000 }, (_, index) => ({ name: `${name}-${String(index).padStart(4, '0')}`, bytes: 90 })),
+  ])
+  proxy.decide = (call) => {
+    if (!isListing(call)) return undefined
+    const parameters = new URL(call.path, 'http://s3').searchParams
+    const after = parameters.get('start-after') ?? ''
+    const passed = all.findIndex(({ name }) => name > after)
+    const left = passed < 0 ? [] : all.slice(passed)
+    const count = Number(parameters.get('max-keys'))
+    return { answer: 200, body: listing(left.slice(0, count), left.length <= count) }
+  }
+  for (const limit of [1, 3, 100]) {
+    const seen: string[] = []
+    for (let after: string | undefined = ''; after !== undefined;) {
+      const page: KeyPage = await driver.list({ after, limit })
+      expect(page.keys.length).toBeLessThanOrEqual(limit)
+      seen.push(...page.keys.map(({ key }) => key))
+      after = page.next
+    }
+    expect(seen).toEqual(names)
+  }
+})
+
+test('a store that does not list names in order is refused when it is listed, and not asked for ever', async () => {
+  const { proxy, prefix, driver } = await behindProxy()
+  proxy.decide = (call) => {
+    const body = listing([{ name: `${prefix}keys/a`, bytes: 90 }], false)
+    return isListing(call) ? { answer: 200, body } : undefined
+  }
+  await expect(driver.list({})).rejects.toMatchObject({ code: 'UNSUPPORTED' })
+})
+
+test('a pause before another try does not outlive the driver', async () => {
+  const { proxy, driver } = await behindProxy({ timeout: '60s' })
+  proxy.decide = (call) => (isRead(call) ? { answer: 503, headers: { 'retry-after': '30' } } : undefined)
+  const claiming = claim(driver, claimOf('a')).catch((error: unknown) => error)
+  await eventually(() => proxy.log.some(({ status }) => status === 503), 'the request')
+  await pause(50)
+  await driver.close()
+  expect(await Promise.race([claiming, pause(10_000)])).toMatchObject({ code: 'UNAVAILABLE' })
 })
 
 test('a listing reads no objects of keys that nobody holds', async () => {

@@ -1,4 +1,5 @@
 import { createServer } from 'node:http'
+import { connect } from 'node:net'
 import { exportJWK, generateKeyPair, SignJWT, UnsecuredJWT, type GenerateKeyPairResult, type JWTPayload } from 'jose'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import type { Request } from '../../src/core/contract/driver.ts'
@@ -8,6 +9,8 @@ import { createLocks } from '../../src/index.ts'
 import type { JwtOptions } from '../../src/server/index.ts'
 import { get, postRequests } from '../support/called.ts'
 import { claimOf } from '../support/claims.ts'
+import { deferred } from '../support/deferred.ts'
+import { eventually } from '../support/eventually.ts'
 import { listen } from '../support/loopback.ts'
 import { startServer } from '../support/started-server.ts'
 import { tokenOf } from '../support/tokens.ts'
@@ -185,6 +188,29 @@ async function issuerWith(...keys: readonly object[]) {
 }
 
 describe('keys at a URL', () => {
+  test('that are slow to come: a caller who goes meanwhile, half of its body sent, takes no share of its token any more', async () => {
+    const published = JSON.stringify({ keys: [await publicKey(first, 'first')] })
+    const asked = deferred<() => void>()
+    const keys = createServer((_, response) => asked.resolve(() => void response.end(published)))
+    const port = await listen(keys)
+    onTestFinished(() => void keys.close())
+    const { url } = await startServer({
+      jwt: { ...options, jwks: `http://127.0.0.1:${port}/jwks.json` },
+      limits: { callsPerTokenMax: 1, bodyWithinMs: 600_000 },
+    })
+    const token = await made()
+    const caller = connect(Number(new URL(url).port), '127.0.0.1')
+    const head = ['POST /v1/requests HTTP/1.1', 'Host: x', `Authorization: Bearer ${token}`, 'Content-Length: 90']
+    caller.write(`${head.join('\r\n')}\r\nContent-Type: application/json\r\n\r\n{"requests":`)
+    const answer = await asked.promise
+    caller.resetAndDestroy()
+    // A call that comes after the end of that connection has been read.
+    await get(`${url}/healthz`)
+    answer()
+    const again = async () => (await postRequests(url, [claiming('builds/named:a')], token)).status === 200
+    await eventually(again, 'the share of the call that is over', 20_000)
+  })
+
   test('are read once, and again when a token names a key that is not among them', async () => {
     const { state, url: jwks } = await issuerWith(await publicKey(first, 'first'))
     const environment = systemEnvironment()

@@ -1,9 +1,11 @@
 import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
-import { describe, expect, test } from 'vitest'
+import { connect } from 'node:net'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Request } from '../../src/core/contract/driver.ts'
 import { systemEnvironment } from '../../src/core/time/environment.ts'
 import { memory } from '../../src/drivers/memory/driver.ts'
+import { events, type EventFeed } from '../../src/server/contract/call.ts'
 import type { TokenOptions } from '../../src/server/index.ts'
 import { get, postRequests } from '../support/called.ts'
 import { claimOf } from '../support/claims.ts'
@@ -221,6 +223,49 @@ describe('a token that is revoked', () => {
     expect(isKeptOpen).toBe(true)
     await server.close()
     await reading
+  })
+
+  test('or whose stream another takes the place of, is cut off where it does not read what is left, and counts no more', async () => {
+    const sends: ((event: string, data: unknown) => void)[] = []
+    const ends: (() => void)[] = []
+    const server = await startServer({
+      tokens: [billing, other],
+      limits: { readWithinMs: 500, streamsPerTokenMax: 1 },
+      routes: [
+        {
+          method: 'GET',
+          path: '/feed',
+          right: 'lock',
+          summary: 'Sends.',
+          handle: async () => {
+            const attach: EventFeed['attach'] = (send, end) => {
+              sends.push(send)
+              ends.push(end)
+              return { [Symbol.dispose]() {} }
+            }
+            return events({ attach })
+          },
+        },
+      ],
+    })
+    const gauge = async (name: string): Promise<number> => {
+      const { text } = await get(`${server.url}/metrics`, tokenOf('other'))
+      return Number(new RegExp(`^leasehold_server_${name} (\\d+)`, 'm').exec(text)?.[1])
+    }
+    for (const end of [() => server.replaceTokens([other]), () => ends.at(-1)?.()]) {
+      server.replaceTokens([billing, other])
+      const count = sends.length
+      const caller = connect(Number(new URL(server.url).port), '127.0.0.1').pause()
+      onTestFinished(() => void caller.destroy())
+      caller.on('error', () => {})
+      caller.write(`GET /feed HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${tokenOf('ci')}\r\n\r\n`)
+      await eventually(() => sends.length > count, 'the stream')
+      // Until the system takes no more of it.
+      while ((await gauge('held_bytes')) < 30_000) sends.at(-1)?.('more', 'x'.repeat(60_000))
+      end()
+      const isOver = async () => (await gauge('streams_under_way')) + (await gauge('held_bytes')) === 0
+      await eventually(isOver, 'the end of the stream', 20_000)
+    }
   })
 
   test('ends its calls that wait: their signal aborts', async () => {

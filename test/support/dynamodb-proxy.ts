@@ -28,7 +28,7 @@ export class DynamodbProxy {
   readonly port: number
   readonly requests: DynamodbRequest[] = []
   /** Asked for each request; undefined: it is passed on. */
-  fault: (request: DynamodbRequest) => DynamodbFault | undefined = () => undefined
+  fault: (request: DynamodbRequest) => DynamodbFault | undefined | Promise<DynamodbFault | undefined> = () => undefined
   /** Requests that are being carried out. */
   underWay = 0
   /** Headers of every reply. */
@@ -67,7 +67,7 @@ export class DynamodbProxy {
     const command = String(request.headers['x-amz-target']).split('.').at(-1) ?? ''
     const received = { command, input: JSON.parse(body) as Readonly<Record<string, unknown>> }
     this.requests.push(received)
-    const fault = this.fault(received)
+    const fault = await this.fault(received)
     if (fault === 'silence') return
     if (typeof fault === 'object') {
       const { error, message = 'as AWS says it', status = 400 } = fault

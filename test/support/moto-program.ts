@@ -3,9 +3,10 @@
  * versions ignore `If-Match` when they write.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { homedir } from 'node:os'
 import path from 'node:path'
+import { downloadAlone } from '../../scripts/debian-packages.mjs'
 import { needPackages } from './debian.ts'
 
 const python = '/usr/bin/python3'
@@ -38,7 +39,9 @@ function unpackedMoto(release: string): string {
   const fetching = mkdtempSync(path.join(cache, 'fetching-'))
   try {
     const root = path.join(fetching, 'root')
-    execFileSync('dpkg-deb', ['--extract', download(release, fetching), root])
+    const [file] = downloadAlone({ release, packageName: 'python3-moto', folder: fetching })
+    if (file === undefined) throw new Error(`Debian ${release} has no python3-moto.`)
+    execFileSync('dpkg-deb', ['--extract', file, root])
     renameSync(root, folder)
   } catch (error) {
     // Another process was quicker.
@@ -47,42 +50,4 @@ function unpackedMoto(release: string): string {
     rmSync(fetching, { recursive: true, force: true })
   }
   return folder
-}
-
-/** Downloads the package alone, by an apt that knows of this release only. */
-function download(release: string, folder: string): string {
-  for (const place of ['lists/partial', 'archives/partial']) mkdirSync(path.join(folder, place), { recursive: true })
-  const place = (name: string): string => path.join(folder, name)
-  writeFileSync(place('status'), '')
-  writeFileSync(place('sources.list'), `deb ${mirror()} ${release} main\n`)
-  const options = {
-    'Dir::Etc::sourcelist': place('sources.list'),
-    'Dir::Etc::sourceparts': '-',
-    'Dir::Etc::preferences': '-',
-    'Dir::State::lists': place('lists'),
-    'Dir::State::status': place('status'),
-    'Dir::Cache::archives': place('archives'),
-    'Dir::Cache::pkgcache': '',
-    'Dir::Cache::srcpkgcache': '',
-    'Acquire::Languages': 'none',
-    'Acquire::Retries': '5',
-    'APT::Sandbox::User': 'root',
-    'Debug::NoLocking': 'true',
-  }
-  const args = Object.entries(options).flatMap(([name, value]) => ['-o', `${name}=${value}`])
-  const quiet = { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] as ['ignore', 'ignore', 'inherit'] }
-  execFileSync('apt-get', [...args, '-qq', 'update'], quiet)
-  execFileSync('apt-get', [...args, '-qq', 'download', 'python3-moto'], quiet)
-  const name = readdirSync(folder).find((each) => each.endsWith('.deb'))
-  if (name === undefined) throw new Error(`Debian ${release} has no python3-moto.`)
-  return place(name)
-}
-
-/** Where this system gets its packages from. */
-function mirror(): string {
-  const format = ['--format', '$(REPO_URI)', 'Created-By: Packages']
-  const { stdout } = spawnSync('apt-get', ['indextargets', ...format], { encoding: 'utf8' })
-  const found = stdout?.split('\n').find((each) => /\/debian\/?$/.test(each))
-  if (found === undefined) throw new Error('This needs a system whose apt has a mirror of Debian among its sources.')
-  return found
 }

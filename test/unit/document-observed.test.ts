@@ -1,7 +1,7 @@
-import { describe, expect, test } from 'vitest'
-import type { Claim, ClaimStatus, LockDriver } from '../../src/core/contract/driver.ts'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import type { Claim, ClaimStatus, LockDriver, Notification } from '../../src/core/contract/driver.ts'
 import { sleepProofClock, systemEnvironment } from '../../src/core/time/environment.ts'
-import { createLocks } from '../../src/index.ts'
+import { createLocks, LeaseholdError } from '../../src/index.ts'
 import { documentDriver, type ClocklessStore, type NotifiedOwner } from '../../src/drivers/document/driver.ts'
 import { Observations } from '../../src/drivers/document/observed/observations.ts'
 import { ObservedDriver } from '../../src/drivers/document/observed/observed-driver.ts'
@@ -73,6 +73,53 @@ describe('an observer of a store without a clock', () => {
     await renew(holder, 'a')
     await time.advance(900)
     expect(await claim(observer, 'c', { wait: false })).toMatchObject({ reason: 'refused' })
+  })
+
+  test.each(['asked for', 'watched', 'listed'])(
+    'counts from when the document came, however long it took, where the lease was %s',
+    async (how) => {
+      const { time, shelf, holder } = setting()
+      const store = shelf.store()
+      let answer: ReturnType<typeof deferred<void>> | undefined
+      const slowly = async <Result>(work: () => Promise<Result>): Promise<Result> => {
+        await answer?.promise
+        return work()
+      }
+      const observer = documentDriver<number>(
+        { ...store, load: (keys) => slowly(() => store.load(keys)), list: (query) => slowly(() => store.list(query)) },
+        time.environment,
+      )
+      await claim(holder, 'a')
+      if (how === 'watched') await claim(observer, 'b', { ttlMs: 60_000 })
+      answer = deferred()
+      const asking =
+        how === 'asked for'
+          ? claim(observer, 'early', { wait: false })
+          : how === 'listed'
+            ? observer.list({})
+            : undefined
+      await time.advance(500)
+      await renew(holder, 'a')
+      await time.advance(300)
+      answer.resolve()
+      answer = undefined
+      await asking
+      await time.advance(1050)
+      const again = (): Promise<ClaimStatus> =>
+        how === 'watched' ? renew(observer, 'b', 60_000) : claim(observer, 'c', { wait: false })
+      expect(await again()).not.toMatchObject({ state: 'held' })
+      await time.advance(1)
+      expect(await again()).toMatchObject({ state: 'held', after: { how: 'expired' } })
+      await observer.close()
+    },
+  )
+
+  test('leaves the leases of others as they were when it writes, also at first sight', async () => {
+    const { shelf, holder, observer } = setting()
+    await claim(holder, 'a')
+    const before = shelf.read(key)?.claims[0]
+    await claim(observer, 'b')
+    expect(shelf.read(key)?.claims).toMatchObject([{ ...before }, { claim: { id: 'b' } }])
   })
 
   test('does not ask any wall clock: two that are hours apart agree', async () => {
@@ -290,6 +337,13 @@ describe('a driver of a store without a clock', () => {
     expect(shelf.loads).toBe(before + 2)
   })
 
+  test('leaves what it has just taken without reading, also after the machine was asleep', async () => {
+    const { shelf, guessing } = guesser(3_600_000)
+    await claim(guessing, 'a')
+    expect(await release(guessing, 'a')).toMatchObject({ state: 'absent', reason: 'released' })
+    expect(shelf.loads).toBe(0)
+  })
+
   test('relies on nothing that it wrote more than a second ago: the store may have been restored', async () => {
     const { time, shelf, guessing } = guesser()
     await claim(guessing, 'a', { ttlMs: 60_000 })
@@ -306,6 +360,19 @@ describe('a driver of a store without a clock', () => {
     const other = documentDriver(shelf.store(), time.environment)
     await release(other, 'a')
     expect(await claim(guessing, 'b', { wait: false })).toMatchObject({ state: 'held' })
+  })
+
+  test('does not count anew what it has seen since, where it guesses from what it wrote before', async () => {
+    const { time, shelf, guessing } = guesser()
+    await claim(guessing, 'a')
+    await release(guessing, 'a')
+    await time.advance(100)
+    await claim(documentDriver(shelf.store(), time.environment), 'b')
+    expect((await guessing.list({})).keys).toHaveLength(1)
+    await time.advance(800)
+    expect(await claim(guessing, 'c', { wait: false })).toMatchObject({ reason: 'refused' })
+    await time.advance(251)
+    expect(await claim(guessing, 'd', { wait: false })).toMatchObject({ state: 'held', after: { how: 'expired' } })
   })
 
   test('notifies the driver of a claim that it grants or ends, also one that does not know its claim yet', async () => {
@@ -338,12 +405,274 @@ describe('a driver of a store without a clock', () => {
   })
 })
 
+describe('whoever waits on a store without a clock', () => {
+  const pace = { minMs: 50, maxMs: 60_000, keysPerSecondMax: 1000 }
+
+  /** A holder, and a waiter of another driver, with what the waiter is told. */
+  async function inLine(wishes: { readonly held: Partial<Claim>; readonly waiting: Partial<Claim> }) {
+    const time = fakeTime()
+    const shelf = new ClocklessShelf()
+    const [holder, waiter] = [0, 1].map(() => documentDriver(shelf.store(pace), time.environment)) as [
+      LockDriver,
+      LockDriver,
+    ]
+    onTestFinished(async () => void (await Promise.all([holder.close(), waiter.close()])))
+    await claim(holder, 'a', wishes.held)
+    await claim(waiter, 'b', wishes.waiting)
+    const told: string[] = []
+    waiter.listen?.((_key, id) => told.push(id))
+    return { time, shelf, holder, waiter, told }
+  }
+
+  test('is told once the claim before it is over, grace and margin included', async () => {
+    const { time, waiter, told } = await inLine({
+      held: { ttlMs: 1000, graceMs: 2000 },
+      waiting: { ttlMs: 600_000 },
+    })
+    await time.advance(3050)
+    expect(told).toEqual([])
+    await time.advance(200)
+    expect(told).toEqual(['b'])
+    expect(await renew(waiter, 'b', 600_000)).toMatchObject({ state: 'held', after: { how: 'expired' } })
+  })
+
+  test('reads its key twelve times in the shortest ttl that is stored there, however long its own', async () => {
+    const { time, shelf, holder } = await inLine({ held: { ttlMs: 1200 }, waiting: { ttlMs: 600_000 } })
+    await time.advance(1000)
+    const before = shelf.loads
+    for (let renewals = 0; renewals < 20; renewals += 1) {
+      await renew(holder, 'a', 1200)
+      await time.advance(300)
+    }
+    // The renewals have read, too, and the holder reads now and then.
+    expect(shelf.loads - before - 20).toBeGreaterThanOrEqual(6000 / 100 - 2)
+  })
+
+  test('reads all its keys at once after a gap', async () => {
+    const time = fakeTime()
+    const shelf = new ClocklessShelf()
+    let gap = (): void => {}
+    const store: ClocklessStore<number> = { ...shelf.store(pace), listen: (_channel, _told, onGap) => (gap = onGap) }
+    const [holder, waiter] = [
+      documentDriver(shelf.store(pace), time.environment),
+      documentDriver(store, time.environment),
+    ]
+    onTestFinished(async () => void (await Promise.all([holder.close(), waiter.close()])))
+    await claim(holder, 'a', { ttlMs: 600_000 })
+    await claim(waiter, 'b', { ttlMs: 600_000 })
+    const told: string[] = []
+    waiter.listen?.((_key, id) => told.push(id))
+    await time.advance(60_000)
+    await release(holder, 'a')
+    gap()
+    await time.advance(1)
+    expect(told).toEqual(['b'])
+  })
+})
+
+describe('a holder on a store without a clock', () => {
+  test('is told that its lease is over, though nobody has removed it', async () => {
+    const { time, holder } = setting()
+    await claim(holder, 'a')
+    const told: string[] = []
+    holder.listen?.((_key, id) => told.push(id))
+    await time.advance(900)
+    expect(told).toEqual([])
+    await time.advance(2000)
+    expect(told).toEqual(['a'])
+    await holder.close()
+  })
+})
+
+describe('a hand-over within one process', () => {
+  function watched() {
+    const time = fakeTime()
+    const shelf = new ClocklessShelf()
+    const driver = documentDriver(shelf.store(), time.environment)
+    const told: { readonly id: string; readonly notification: Notification }[] = []
+    driver.listen?.((_key, id, notification) => told.push({ id, notification }))
+    return { time, shelf, driver, told }
+  }
+
+  test('is told at once, with the grant itself: nobody asks the store for it, then or later', async () => {
+    const { time, shelf, driver, told } = watched()
+    await claim(driver, 'a', { ttlMs: 60_000 })
+    await claim(driver, 'b', { ttlMs: 60_000 })
+    const before = { loads: shelf.loads, swaps: shelf.swaps }
+    await release(driver, 'a')
+    await time.advance(0)
+    const fence = shelf.read(key)?.claims[0]?.fence
+    expect(told).toEqual([{ id: 'b', notification: expect.objectContaining({ state: 'held', fence }) as Notification }])
+    expect({ loads: shelf.loads, swaps: shelf.swaps }).toEqual({ loads: before.loads + 1, swaps: before.swaps + 1 })
+    await time.advance(15_000)
+    expect(shelf.loads).toBeGreaterThan(before.loads + 1)
+    expect(told).toHaveLength(1)
+  })
+
+  test('takes no time and one request, from the release to the lease of the next', async () => {
+    const { time, shelf, driver } = watched()
+    const locks = await createLocks({ driver, environment: time.environment, defaults: { ttl: 60_000 } })
+    const first = await locks.acquire('orders')
+    const [second, third] = [locks.acquire('orders'), locks.acquire('orders')]
+    while (shelf.read(first.key)?.claims.length !== 3) await time.advance(1)
+    const from = { at: time.environment.now(), swaps: shelf.swaps }
+    await first.release()
+    await (await second).release()
+    const lease = await third
+    expect({ at: time.environment.now(), swaps: shelf.swaps }).toEqual({ at: from.at, swaps: from.swaps + 2 })
+    await lease.release()
+    await locks.close()
+  })
+
+  test('gives the next no more time than others leave its claim', async () => {
+    const { time, driver, told } = watched()
+    await claim(driver, 'a', { ttlMs: 60_000 })
+    await claim(driver, 'b', { ttlMs: 10_000 })
+    await time.advance(4000)
+    await release(driver, 'a')
+    await time.advance(0)
+    expect(told).toMatchObject([{ id: 'b', notification: { state: 'held', ttlMs: Math.floor(10_000 - 4000 / 0.95) } }])
+  })
+
+  test('reaches the next also if that has no answer yet that it waits', async () => {
+    const { time, shelf, told, ...rest } = watched()
+    await rest.driver.close()
+    const answered = deferred<void>()
+    let isHeldUp = false
+    const store = shelf.store()
+    const driver = documentDriver(
+      {
+        ...store,
+        async swap(swaps, withinMs) {
+          const isLate = isHeldUp
+          isHeldUp = false
+          const outcomes = await store.swap(swaps, withinMs)
+          if (isLate) await answered.promise
+          return outcomes
+        },
+      },
+      time.environment,
+    )
+    driver.listen?.((_key, id, notification) => told.push({ id, notification }))
+    await claim(driver, 'a')
+    isHeldUp = true
+    const waiting = claim(driver, 'b')
+    while (shelf.read(key)?.claims.length !== 2) await time.advance(0)
+    await release(driver, 'a')
+    await time.advance(1)
+    answered.resolve()
+    expect(await waiting).toMatchObject({ state: 'waiting' })
+    await time.advance(0)
+    expect(told.at(-1)).toEqual({ id: 'b', notification: 'poll' })
+    expect(await renew(driver, 'b')).toMatchObject({ state: 'held' })
+  })
+
+  test('is nothing to a driver whose claims are not concerned', async () => {
+    const { time, shelf, driver, told } = watched()
+    const other = documentDriver(shelf.store(), time.environment)
+    await claim(driver, 'a')
+    await claim(other, 'b')
+    await release(driver, 'a')
+    await time.advance(0)
+    expect(told).toEqual([])
+  })
+
+  test('tells the holder at once that it was evicted', async () => {
+    const { time, driver, told } = watched()
+    await claim(driver, 'a', { ttlMs: 60_000 })
+    const fence = (await renew(driver, 'a', 60_000)) as { readonly fence: number }
+    await driver.send([{ op: 'evict', key, fence: fence.fence, reason: 'gone' }])
+    await time.advance(0)
+    expect(told).toMatchObject([{ id: 'a', notification: { state: 'absent', reason: 'evicted' } }])
+  })
+})
+
+describe('a store that has no room for another claim', () => {
+  test('lets those that are in renew and leave, also beside the one that is refused', async () => {
+    // Pauses pass by themselves.
+    const environment = { ...fakeTime().environment, timer: systemEnvironment().timer }
+    const shelf = new ClocklessShelf()
+    const store = shelf.store()
+    const full = new LeaseholdError('UNAVAILABLE', 'There is no room.', { reason: 'full' })
+    for (const refusesAll of [false, true]) {
+      const driver = documentDriver(
+        {
+          ...store,
+          async swap(swaps) {
+            const outcomes = await Promise.all(
+              swaps.map(async (swap) => {
+                if (swap.document.claims.length > 2) return { unknown: full }
+                return (await store.swap([swap]))[0] ?? ('conflict' as const)
+              }),
+            )
+            if (refusesAll && outcomes.every((outcome) => typeof outcome === 'object')) throw full
+            return outcomes
+          },
+        },
+        environment,
+      )
+      await claim(driver, 'a')
+      await claim(driver, 'b')
+      const late = { ...plainClaim, id: 'c' }
+      const statuses = await driver.send([
+        { op: 'renew', key, id: 'a', ttlMs: 1000 },
+        { op: 'claim', claim: late },
+        { op: 'renew', key, id: 'b', ttlMs: 1000 },
+      ])
+      expect(statuses).toMatchObject([
+        { state: 'held' },
+        { state: 'unknown', error: { reason: 'full' } },
+        { state: 'waiting' },
+      ])
+      const alone = driver.send([{ op: 'claim', claim: late }])
+      if (refusesAll) await expect(alone).rejects.toBe(full)
+      else expect(await alone).toMatchObject([{ state: 'unknown', error: { reason: 'full' } }])
+      await release(driver, 'a')
+      await release(driver, 'b')
+    }
+  })
+})
+
 describe('an owner on a store without a clock', () => {
   test('gets no more time when its claim is sent again, as others may have counted meanwhile', async () => {
     const { time, holder } = setting()
     expect(await claim(holder, 'a')).toMatchObject({ state: 'held', ttlMs: 1000 })
     await time.advance(400)
     // What has passed counts with a margin: this process's clock may be the slower one.
+    expect(await claim(holder, 'a')).toMatchObject({ state: 'held', ttlMs: Math.floor(1000 - 400 / 0.95) })
+  })
+
+  test('counts the time for which its machine slept, as others were awake', async () => {
+    const time = fakeTime()
+    let asleepMs = 0
+    const awake = (): number => time.environment.now()
+    const environment = { ...time.environment, awake, now: () => awake() + asleepMs }
+    const holder = documentDriver(new ClocklessShelf().store(), environment)
+    await claim(holder, 'a')
+    asleepMs = 600
+    expect(await claim(holder, 'a')).toMatchObject({ state: 'held', ttlMs: Math.floor(1000 - 600 / 0.95) })
+  })
+
+  test('counts its lease from before the sending, however long the store took to write it', async () => {
+    const time = fakeTime()
+    const store = new ClocklessShelf().store()
+    const writing = deferred()
+    const holder = documentDriver<number>(
+      {
+        ...store,
+        swap: async (swaps) => {
+          const outcomes = await store.swap(swaps)
+          await writing.promise
+          return outcomes
+        },
+      },
+      time.environment,
+    )
+    const claiming = claim(holder, 'a')
+    await time.advance(300)
+    writing.resolve()
+    await claiming
+    await time.advance(100)
     expect(await claim(holder, 'a')).toMatchObject({ state: 'held', ttlMs: Math.floor(1000 - 400 / 0.95) })
   })
 
@@ -468,6 +797,9 @@ describe('an owner on a store without a clock', () => {
     await time.advance(100)
     expect(await renew(observer, 'b')).toMatchObject({ state: 'waiting', ttlMs: 1000 })
     expect(shelf.swaps).toBe(written + 1)
+    // Another ttl is more than a question.
+    expect(await renew(observer, 'b', 5000)).toMatchObject({ state: 'waiting', ttlMs: 5000 })
+    expect(shelf.swaps).toBe(written + 2)
   })
 })
 
@@ -593,13 +925,14 @@ describe('after a crash on a store without a clock', () => {
   }
 })
 
-function guesser() {
+function guesser(asleepMs = 0) {
   const time = fakeTime()
   const shelf = new ClocklessShelf()
   const store = shelf.store()
   const real = systemEnvironment()
+  const awake = (): number => time.environment.now() - asleepMs
   // Pauses after lost races pass by themselves.
-  const environment = { ...time.environment, timer: real.timer.bind(real) }
+  const environment = { ...time.environment, awake, timer: real.timer.bind(real) }
   const guessing = documentDriver<number>(
     {
       ...store,

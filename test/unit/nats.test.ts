@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { bucketWarnings, refuseReplicas, refuseUnsafe, type StreamConfig } from '../../src/drivers/nats/bucket.ts'
 import { nats } from '../../src/drivers/nats/driver.ts'
 import { isNatsRefusal, JetStreamRefusal, natsError } from '../../src/drivers/nats/errors.ts'
+import { JetStreamApi } from '../../src/drivers/nats/jetstream-api.ts'
 import { keyOfToken, tokenOfKey } from '../../src/drivers/nats/keys.ts'
 import { parseNatsUrl } from '../../src/drivers/nats/url.ts'
 
@@ -102,13 +103,14 @@ describe('a bucket', () => {
   })
 
   test('on several servers is refused before 2.11, where two writes that race may both win', () => {
-    const at = (version: readonly [number, number]) => ({
-      isAtLeast: (major: number, minor: number) => version[0] > major || (version[0] === major && version[1] >= minor),
-    })
-    expect(() => refuseReplicas(at([2, 10]), 'b', 3)).toThrow('INVALID: Locks are not safe in the NATS bucket "b"')
-    expect(() => refuseReplicas(at([2, 10]), 'b', 1)).not.toThrow()
-    expect(() => refuseReplicas(at([2, 11]), 'b', 3)).not.toThrow()
-    expect(() => refuseReplicas(at([3, 0]), 'b', 3)).not.toThrow()
+    const at = (version: string): JetStreamApi => new JetStreamApi({ info: { version } } as never, 1000)
+    for (const old of ['2.10.29', '2.9.10', '1.12.0', 'unknown']) {
+      expect(() => refuseReplicas(at(old), 'b', 3)).toThrow('INVALID: Locks are not safe in the NATS bucket "b"')
+      expect(() => refuseReplicas(at(old), 'b', 1)).not.toThrow()
+    }
+    for (const recent of ['2.11.0', '2.15.1', '3.0.0']) {
+      expect(() => refuseReplicas(at(recent), 'b', 3)).not.toThrow()
+    }
   })
 
   test('that may lose what it answered is warned of, until the operator says that it is written to disk', () => {

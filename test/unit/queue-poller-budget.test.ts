@@ -45,6 +45,47 @@ test('an owner is told of the end of a claim for as long as its lease may last',
   expect(readings('kept')).toBeGreaterThan(before)
 })
 
+test('quiet times save up readings for two seconds and no more', async () => {
+  const { time, watch, readings, poller } = polling({})
+  await time.advance(600_000)
+  const keys = Array.from({ length: 200 }, (_, index) => `key-${index}`)
+  for (const key of keys) watch(key, 'waiting')
+  await time.advance(1000)
+  const read = keys.reduce((sum, key) => sum + readings(key), 0)
+  expect(read).toBeGreaterThanOrEqual(20)
+  expect(read).toBeLessThanOrEqual(30)
+  await poller.close()
+})
+
+test('a budget of less than one reading a second is spent, too', async () => {
+  const { time, watch, readings, poller } = polling({ keysPerSecondMax: 0.2 })
+  watch('seldom', 'waiting')
+  await passing(time, 30_000)
+  expect(readings('seldom')).toBeGreaterThanOrEqual(5)
+  expect(readings('seldom')).toBeLessThanOrEqual(7)
+  await poller.close()
+})
+
+test('a key is read often again once its first waiter has moved up', async () => {
+  const place = { state: 'waiting', leaving: false, place: 5 }
+  const stored = new Map([['key', new Map([['claim', place]])]])
+  const pace = { minMs: 50, maxMs: 5000, adaptive: true }
+  const { time, watch, readings, poller } = polling({ stored, pace, keysPerSecondMax: 1000 })
+  watch('key', 'waiting', 'claim')
+  await passing(time, 60_000)
+  const slow = readings('key')
+  await passing(time, 10_000)
+  expect(readings('key') - slow).toBeLessThanOrEqual(3)
+  place.place = 1
+  const before = readings('key')
+  for (let passed = 0; readings('key') === before && passed < 10_000; passed += 10) await time.advance(10)
+  const found = readings('key')
+  expect(found).toBe(before + 1)
+  await passing(time, 500)
+  expect(readings('key') - found).toBeGreaterThanOrEqual(4)
+  await poller.close()
+})
+
 test('a register forgets claims whose owners have not asked for a whole ttl, once there are many', () => {
   const register = new ClaimRegister()
   for (let index = 0; index < 5000; index += 1) register.note([claimOf('key', `dead-${index}`)], [held(100)], index)

@@ -129,7 +129,7 @@ async function race<Revision>(
     }
   }
   if (swaps.length === 0) return again
-  const results = await store.swap(swaps)
+  const results = await swapped(store, swaps)
   for (const [index, swap] of swaps.entries()) {
     const result = results[index]
     if (result === 'swapped') {
@@ -139,10 +139,40 @@ async function race<Revision>(
     } else if (result === 'conflict') {
       again.push(swap.work)
     } else {
-      answerUnknown(swap.work, result?.unknown, answers)
+      const error = result?.unknown
+      const { entering, others } = parted(swap.work, error)
+      answerUnknown(entering, error, answers)
+      if (others.requests.length > 0) again.push(others)
     }
   }
   return again
+}
+
+/** Swaps. A store that is full may reject as a whole, though requests that need no room could be carried out. */
+async function swapped<Revision>(
+  store: DocumentSwapper<Revision>,
+  swaps: readonly (Swap<Revision> & { readonly work: KeyWork })[],
+): ReturnType<DocumentSwapper<Revision>['swap']> {
+  try {
+    return await store.swap(swaps)
+  } catch (error) {
+    if (swaps.every(({ work }) => parted(work, error).others.requests.length === 0)) throw error
+    return swaps.map(() => ({ unknown: error }))
+  }
+}
+
+/**
+ * The requests of a write that failed, and those of them to be carried out without the rest: what there is no room for must not keep
+ * the claims that are in from renewing.
+ */
+function parted({ key, requests }: KeyWork, error: unknown): { readonly entering: KeyWork; readonly others: KeyWork } {
+  const isFull = error instanceof LeaseholdError && error.reason === 'full'
+  const entering = isFull ? requests.filter(({ request }) => request.op === 'claim') : []
+  if (entering.length === 0) return { entering: { key, requests }, others: { key, requests: [] } }
+  return {
+    entering: { key, requests: entering },
+    others: { key, requests: requests.filter((each) => !entering.includes(each)) },
+  }
 }
 
 /** What the rule makes of a key's requests. */

@@ -137,7 +137,9 @@ export class PolledDriver<Opened, Revision> implements LockDriver {
         this.#environment.defer(() => {
           for (const { key, record, status } of notifications) {
             const { id } = record.claim
-            if (this.#claims.has(key, id)) this.#listeners.notify(key, id, status)
+            if (!this.#claims.has(key, id)) continue
+            this.#claims.told(key, id, status)
+            this.#listeners.notify(key, id, status)
           }
         }),
       settled: (statuses) => {

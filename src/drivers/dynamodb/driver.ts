@@ -112,16 +112,25 @@ export function dynamodbStore(source: DynamodbSource, options: DynamodbOptions =
   if (fromUrl !== undefined && options.table !== undefined) {
     throw new LeaseholdError('INVALID', 'A URL of DynamoDB names the table: leave out the option table.')
   }
+  if (fromUrl === undefined && typeof (source as DynamodbClientLike | undefined)?.send !== 'function') {
+    throw new LeaseholdError('INVALID', 'dynamodb takes a URL, or a DynamoDBClient of @aws-sdk/client-dynamodb.')
+  }
   const wanted = withDefaults<DynamodbOptions>(fromUrl?.options ?? {}, options)
+  const { table = 'leasehold' } = wanted
+  if (typeof table !== 'string' || !tableForm.test(table)) {
+    throw new LeaseholdError('INVALID', 'table is a name of 3 to 255 letters, digits and _.-, or the ARN of a table.')
+  }
   return new DynamodbStore({
     source: fromUrl?.place ?? (source as DynamodbClientLike),
-    table: wanted.table ?? 'leasehold',
+    table,
     mayCreate: wanted.createTable ?? false,
     timeoutMs: timerMs(wanted.timeout ?? 5000, 'timeout'),
     polling: pollingOf(wanted),
     supports: { ...fullSupport, ...leaseDefaults(wanted) },
   })
 }
+
+const tableForm = /^(?:arn:aws[\w-]*:dynamodb:[\w-]+:\d{12}:table\/)?[\w.-]{3,255}$/
 
 function pollingOf({ waitMin, waitMax, readsPerSecond: keysPerSecondMax = 10 }: DynamodbOptions): ClocklessPolling {
   const minMs = timerMs(waitMin ?? 100, 'waitMin')
@@ -153,11 +162,15 @@ export function parseDynamodbUrl(url: string): DynamodbAddress {
   if (table === '') throw notAnAddress()
   const parameters = urlParameters(query, parameterNames, 'a DynamoDB URL', notAnAddress)
   const endpoint = parameters.get('endpoint')
-  if (endpoint !== undefined && !/^https?:\/\/[^\s/]+/.test(endpoint)) {
+  if (endpoint !== undefined && !(/^https?:\/\//.test(endpoint) && URL.canParse(endpoint))) {
     throw new LeaseholdError(
       'INVALID',
       'endpoint in the URL of DynamoDB is a URL that begins with http:// or https://.',
     )
+  }
+  const region = parameters.get('region')
+  if (region !== undefined && !/^[a-z0-9-]{1,63}$/i.test(region)) {
+    throw new LeaseholdError('INVALID', 'region in the URL of DynamoDB is a name such as eu-central-1.')
   }
   const createTable = parameters.get('createTable')
   if (createTable !== undefined && createTable !== 'true' && createTable !== 'false') {
@@ -169,7 +182,7 @@ export function parseDynamodbUrl(url: string): DynamodbAddress {
   }
   const reads = parameters.get('readsPerSecond')
   return {
-    place: { region: parameters.get('region'), endpoint },
+    place: { region, endpoint },
     options: {
       table,
       createTable: createTable === undefined ? undefined : createTable === 'true',

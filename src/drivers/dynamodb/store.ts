@@ -12,9 +12,11 @@ import type {
   ObservedDocument,
   SwapObserved,
 } from '../document/driver.ts'
+import { documentBytesMaxOf } from '../document/observed/observed-document.ts'
 import { CallSemaphore } from '../kit/call-semaphore.ts'
 import { CallTimedOut, withTimeout } from '../kit/call-timeout.ts'
-import { pageLimit } from '../kit/paging.ts'
+import { claimsPerPage, pageLimit } from '../kit/paging.ts'
+import { PauseSet } from '../kit/pause-set.ts'
 import {
   clockOffsetMs,
   connectionTo,
@@ -60,8 +62,10 @@ export class DynamodbStore implements ClocklessStore<Revision> {
   warnings: readonly string[] = []
   readonly #setup: DynamodbSetup
   readonly #calls = new CallSemaphore(callsMax)
+  readonly #pauses = new PauseSet()
   readonly #underWay = new Set<AbortController>()
   #connection: DynamodbConnection | undefined
+  #closings = 0
 
   constructor(setup: DynamodbSetup) {
     this.#setup = setup
@@ -72,7 +76,13 @@ export class DynamodbStore implements ClocklessStore<Revision> {
 
   async open(): Promise<void> {
     const { source, table, mayCreate } = this.#setup
-    this.#connection = await connectionTo(source)
+    const closings = this.#closings
+    const connection = await connectionTo(source)
+    if (this.#closings > closings) {
+      if (!('send' in source)) connection.client.destroy()
+      this.#refuseIfClosed()
+    }
+    this.#connection = connection
     try {
       this.warnings = await openTable(this.#call, table, mayCreate)
     } catch (error) {
@@ -82,10 +92,12 @@ export class DynamodbStore implements ClocklessStore<Revision> {
   }
 
   async close(): Promise<void> {
+    this.#closings += 1
     for (const call of this.#underWay) call.abort()
     if (!('send' in this.#setup.source)) this.#connection?.client.destroy()
     this.#connection = undefined
     this.#calls.close()
+    this.#pauses.endAll()
   }
 
   readonly errorOf = dynamodbError
@@ -119,35 +131,63 @@ export class DynamodbStore implements ClocklessStore<Revision> {
 
   // ---- reading
 
+  /** A hundred keys a read. Rejects if no key could be read. */
   async load(keys: readonly string[], withinMs?: number): Promise<readonly LoadedObserved<Revision>[]> {
-    const reads: Promise<readonly DynamodbItem[]>[] = []
-    for (let from = 0; from < keys.length; from += keysPerRead) {
-      reads.push(this.#read(keys.slice(from, from + keysPerRead), withinMs))
+    const reads: Promise<ReadItems>[] = []
+    const from = performance.now()
+    const limitMs = Math.min(withinMs ?? Infinity, this.#setup.timeoutMs)
+    // A key without capacity must not take from the others the time to be written.
+    const until = { answered: from + limitMs, tried: from + (keys.length > 1 ? limitMs / 2 : limitMs) }
+    for (let first = 0; first < keys.length; first += keysPerRead) {
+      reads.push(this.#read(keys.slice(first, first + keysPerRead), until))
     }
-    const items = new Map((await Promise.all(reads)).flat().map((item) => [textOf(item['k']), item]))
-    return keys.map((key) => loadedFrom(items.get(key)))
+    const items = new Map<string, DynamodbItem>()
+    const errors = new Map<string, unknown>()
+    for (const [slice, result] of (await Promise.allSettled(reads)).entries()) {
+      const all = keys.slice(slice * keysPerRead, (slice + 1) * keysPerRead)
+      const read: ReadItems =
+        result.status === 'fulfilled' ? result.value : { items: [], unread: all, error: result.reason as unknown }
+      for (const item of read.items) items.set(textOf(item['k']), item)
+      for (const key of read.unread) errors.set(key, read.error)
+    }
+    if (errors.size > 0 && errors.size === keys.length) throw errors.values().next().value
+    return keys.map((key) => {
+      const error = errors.get(key)
+      const loaded = loadedFrom(items.get(key))
+      return error === undefined ? loaded : { ...loaded, error: dynamodbError(error) }
+    })
   }
 
   /** Asks again for what did not fit into an answer, or was throttled. */
-  async #read(keys: readonly string[], withinMs?: number): Promise<readonly DynamodbItem[]> {
-    const { table, timeoutMs } = this.#setup
-    const until = performance.now() + Math.min(withinMs ?? Infinity, timeoutMs)
+  async #read(
+    keys: readonly string[],
+    until: { readonly answered: number; readonly tried: number },
+  ): Promise<ReadItems> {
+    const { table } = this.#setup
     const items: DynamodbItem[] = []
-    let wanted: object | undefined = { Keys: keys.map((key) => ({ k: { S: key } })), ConsistentRead: true }
-    let isShort = false
+    let wanted: WantedItems | undefined = { Keys: keys.map((key) => ({ k: { S: key } })), ConsistentRead: true }
+    let unread: readonly string[] | undefined
     for (let pauseMs = 20; ; pauseMs *= 2) {
-      const asked = this.#call('BatchGetItem', { RequestItems: { [table]: wanted } }, until - performance.now())
-      const answer = (await asked.catch((error: unknown) => {
-        throw isShort && error instanceof CallTimedOut ? new Throttled(notAllRead) : error
-      })) as BatchRead
+      const asked = this.#call(
+        'BatchGetItem',
+        { RequestItems: { [table]: wanted } },
+        until.answered - performance.now(),
+      )
+      let answer: BatchRead
+      try {
+        answer = await asked
+      } catch (error) {
+        if (unread === undefined) throw error
+        return { items, unread, error: error instanceof CallTimedOut ? new Throttled(notAllRead) : error }
+      }
       const found = Object.values(answer.Responses ?? {}).flat()
       for (const item of found) items.push(item)
       wanted = Object.values(answer.UnprocessedKeys ?? {})[0]
-      if (wanted === undefined) return items
+      unread = (wanted?.Keys ?? []).map(({ k }) => textOf(k))
+      if (wanted === undefined) return { items, unread }
       if (found.length > 0) pauseMs = 20
-      isShort = true
-      if (performance.now() + pauseMs >= until) throw new Throttled(notAllRead)
-      await new Promise((resolve) => setTimeout(resolve, pauseMs * (1 + Math.random())))
+      if (performance.now() + pauseMs >= until.tried) return { items, unread, error: new Throttled(notAllRead) }
+      await this.#pauses.wait(pauseMs * (1 + Math.random()))
     }
   }
 
@@ -166,7 +206,8 @@ export class DynamodbStore implements ClocklessStore<Revision> {
     withinMs: number | undefined,
   ): Promise<'swapped' | 'conflict' | { readonly unknown: unknown }> {
     const text = JSON.stringify(document)
-    if (text.length > documentBytesMax / 3 && utf8Length(text) > documentBytesMax) return { unknown: tooLarge(key) }
+    const bytesMax = documentBytesMaxOf(document, documentBytesMax)
+    if (text.length > bytesMax / 3 && utf8Length(text) > bytesMax) return { unknown: tooLarge(key) }
     const item = {
       k: { S: key },
       document: { S: text },
@@ -228,18 +269,18 @@ export class DynamodbStore implements ClocklessStore<Revision> {
     const { prefix = '', after = '' } = query
     const limit = pageLimit(query)
     const documents: { key: string; document: ObservedDocument }[] = []
+    let claims = 0
     let from: object | undefined = after === '' ? undefined : { k: { S: after } }
     for (let scans = 1; ; scans += 1) {
       const page = await this.#scan(prefix, from)
       for (const item of page.Items ?? []) {
-        const { document } = loadedFrom(item)
-        if (document !== undefined) documents.push({ key: textOf(item['k']), document })
+        const last = documents.at(-1)
+        if (last !== undefined && (documents.length >= limit || claims >= claimsPerPage))
+          return { documents, next: last.key }
+        documents.push({ key: textOf(item['k']), document: documentOf(item) })
+        claims += Number(item['claims']?.['N'])
       }
       from = page.LastEvaluatedKey
-      if (documents.length > limit) {
-        const shown = documents.slice(0, limit)
-        return { documents: shown, next: (shown.at(-1) as { key: string }).key }
-      }
       if (from === undefined) return { documents }
       if (scans === scansPerPage) return { documents, next: textOf(page.LastEvaluatedKey?.['k']) }
     }
@@ -258,9 +299,21 @@ export class DynamodbStore implements ClocklessStore<Revision> {
   }
 }
 
+interface WantedItems {
+  readonly Keys?: readonly DynamodbItem[]
+  readonly ConsistentRead?: boolean
+}
+
 interface BatchRead {
   readonly Responses?: Readonly<Record<string, readonly DynamodbItem[]>>
-  readonly UnprocessedKeys?: Readonly<Record<string, object>>
+  readonly UnprocessedKeys?: Readonly<Record<string, WantedItems>>
+}
+
+/** The items of some keys, and the keys of which it is not known whether there is one, because of an error. */
+interface ReadItems {
+  readonly items: readonly DynamodbItem[]
+  readonly unread: readonly string[]
+  readonly error?: unknown
 }
 
 const notAllRead = 'Some keys of a batch were not read in time'

@@ -95,16 +95,30 @@ interface TimeToLive {
 /** Whether DynamoDB removes what is no longer used. Locks do not need that, so no failure counts. */
 async function collectsGarbage(call: CallDynamodb, name: string, mayEnable: boolean): Promise<readonly string[]> {
   try {
-    const { TimeToLiveDescription: found } = (await call('DescribeTimeToLive', { TableName: name })) as TimeToLive
-    if (found?.AttributeName === removalAttribute && found.TimeToLiveStatus?.startsWith('ENABL') === true) return []
+    const before = await timeToLive(call, name)
+    if (before === removalAttribute) return []
+    const specification = { AttributeName: removalAttribute, Enabled: true }
+    const input = { TableName: name, TimeToLiveSpecification: specification }
+    if (mayEnable && before === undefined) {
+      if ((await call('UpdateTimeToLive', input).catch(() => undefined)) !== undefined) return []
+      // Another client may have been first.
+      if ((await timeToLive(call, name)) === removalAttribute) return []
+    }
+    return [uncollected(name, before)]
   } catch {
     return []
   }
-  const specification = { AttributeName: removalAttribute, Enabled: true }
-  const input = { TableName: name, TimeToLiveSpecification: specification }
-  if (mayEnable && (await call('UpdateTimeToLive', input).catch(() => undefined)) !== undefined) return []
-  return [
-    `The table ${JSON.stringify(name)} keeps an item for each name that was ever locked. Run: aws dynamodb update-time-to-live ` +
-      `--table-name ${name} --time-to-live-specification Enabled=true,AttributeName=${removalAttribute}`,
-  ]
+}
+
+/** The attribute that time to live goes by; undefined: none. */
+async function timeToLive(call: CallDynamodb, name: string): Promise<string | undefined> {
+  const { TimeToLiveDescription: found } = (await call('DescribeTimeToLive', { TableName: name })) as TimeToLive
+  return found?.TimeToLiveStatus?.startsWith('ENABL') === true ? found.AttributeName : undefined
+}
+
+function uncollected(name: string, other: string | undefined): string {
+  const command = `aws dynamodb update-time-to-live --table-name ${name} --time-to-live-specification`
+  const first = other === undefined ? '' : `${command} Enabled=false,AttributeName=${other} and, an hour later, `
+  const enable = `${command} Enabled=true,AttributeName=${removalAttribute}`
+  return `The table ${JSON.stringify(name)} keeps an item for each name that was ever locked. Run: ${first}${enable}`
 }

@@ -75,6 +75,14 @@ export class ClaimRegister {
     return { keys, found }
   }
 
+  /** Its owner has been notified of this status, and need not be asked to poll. */
+  told(key: string, id: string, status: ClaimStatus): void {
+    const before = this.#byKey.get(key)?.get(id)
+    if (before === undefined || status.state === 'unknown') return
+    if (status.state === 'absent') this.#delete(key, id)
+    else this.#put(key, id, { ...before, state: status.state, leaving: isLeaving(status) })
+  }
+
   /** The claim is no longer stored, and its owner does not ask: it may have been of a client that died behind a server. */
   forget(key: string, id: string): void {
     this.#delete(key, id)
@@ -115,7 +123,11 @@ function registeredClaim(status: ClaimStatus, sentAt: number): RegisteredClaim |
     return { state: 'waiting', leaving: false, safeUntil: -Infinity, askedUntil, polled: false }
   // The server counted the ttl after the sending, by a clock that may run a little faster.
   const safeUntil = status.after === undefined ? sentAt + 0.9 * status.ttlMs : -Infinity
-  return { state: 'held', leaving: status.leaving !== undefined, safeUntil, askedUntil, polled: false }
+  return { state: 'held', leaving: isLeaving(status), safeUntil, askedUntil, polled: false }
+}
+
+function isLeaving(status: ClaimStatus): boolean {
+  return status.state === 'held' && status.leaving !== undefined
 }
 
 function differs(before: RegisteredClaim, after: RegisteredClaim | undefined): boolean {

@@ -13,7 +13,7 @@ export interface NatsMessage {
 
 /** A `NatsConnection` of @nats-io/transport-node or of nats 2. */
 export interface NatsConnectionLike {
-  readonly info?: { readonly version: string } | undefined
+  readonly info?: { readonly version: string; readonly max_payload?: number } | undefined
   request(
     subject: string,
     payload: string,

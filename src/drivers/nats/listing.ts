@@ -1,5 +1,5 @@
 import type { ListQuery } from '../../core/contract/driver.ts'
-import { firstKeys, pageLimit } from '../kit/paging.ts'
+import { claimsPerPage, firstKeys, pageLimit } from '../kit/paging.ts'
 import type { ObservedDocument } from '../document/observed/observed-document.ts'
 
 interface ListedDocument {
@@ -37,10 +37,21 @@ export async function bucketPage(
     for (const listed of await used(page)) found.push(listed)
     after = page.at(-1) ?? after
     lookedAt += page.length
-    if (keys.length === page.length) return found.length > limit ? cut(found, limit) : { documents: found }
-    if (found.length >= limit) return cut(found, limit, after)
+    const fitting = fittingOf(found, limit)
+    if (keys.length === page.length) return found.length > fitting ? cut(found, fitting) : { documents: found }
+    if (found.length > fitting || fitting === limit) return cut(found, fitting, after)
   }
   return { documents: found, next: after }
+}
+
+/** How many of them fit on one page. */
+function fittingOf(found: readonly ListedDocument[], limit: number): number {
+  let count = 0
+  for (let claims = 0; count < Math.min(found.length, limit) && claims < claimsPerPage; count += 1) {
+    const { document } = found[count] as ListedDocument
+    claims += Array.isArray(document.claims) ? document.claims.length : 0
+  }
+  return count
 }
 
 function cut(

@@ -1,4 +1,5 @@
 /** One document a key in a KV bucket of JetStream. The sequence number of a key's last message is what a swap compares. */
+import { utf8Length } from '../../core/contract/bounds.ts'
 import type { ListQuery, Supports } from '../../core/contract/driver.ts'
 import { LeaseholdError, plainMessageOf } from '../../core/errors.ts'
 import { CallSemaphore } from '../kit/call-semaphore.ts'
@@ -12,7 +13,7 @@ import type {
   ObservedOutcome,
   SwapObserved,
 } from '../document/observed/clockless-store.ts'
-import type { ObservedDocument } from '../document/observed/observed-document.ts'
+import { documentBytesMaxOf, type ObservedDocument } from '../document/observed/observed-document.ts'
 import {
   bucketInfo,
   bucketWarnings,
@@ -71,6 +72,8 @@ const callsMax = 256
  * that takes, by a process that stood still, must not be sent.
  */
 const revisionLastsMs = 1000
+/** What a message has beside its document. */
+const headerBytesMax = 512
 /** After so long without an answer a ping is sent, which may take as long. */
 const silentMs = 1000
 const closeMs = 2000
@@ -165,7 +168,10 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
   ): Promise<ObservedOutcome<NatsRevision>> {
     const at = performance.now()
     if (at - revision.at > revisionLastsMs) return 'conflict'
-    const { api } = session
+    const { api, connection } = session
+    const text = JSON.stringify(document)
+    const bytesMax = documentBytesMaxOf(document, (connection.info?.max_payload ?? Infinity) - headerBytesMax)
+    if (utf8Length(text) > bytesMax) throw new Error('Maximum payload exceeded')
     const ttl = idle ? removalTtl(document, session.bucket) : undefined
     const write = (more: object, withinMs = leftMs): Promise<number> => {
       const headers = {
@@ -173,7 +179,7 @@ export class NatsStore implements ClocklessStore<NatsRevision> {
         'Nats-Expected-Last-Subject-Sequence': String(revision.seq),
         ...more,
       }
-      return api.store(this.#subject(key), JSON.stringify(document), headers, withinMs)
+      return api.store(this.#subject(key), text, headers, withinMs)
     }
     try {
       const seq = await write(ttl === undefined ? {} : { 'Nats-TTL': ttl }).catch((error: unknown) => {

@@ -4,6 +4,7 @@ import { timeLimit } from '../../core/time/bounded.ts'
 import { pauseMs, type Backoff } from '../../core/time/backoff.ts'
 import { CallSemaphore } from '../kit/call-semaphore.ts'
 import { CallTimedOut } from '../kit/call-timeout.ts'
+import { PauseSet } from '../kit/pause-set.ts'
 import { readFault, readListing } from './answers.ts'
 import { boundedText } from './bounded-text.ts'
 import { type Bucket, type BucketSetting, type ObjectPage, type ObjectQuery, type StoredObject } from './bucket.ts'
@@ -46,6 +47,7 @@ export class HttpBucket implements Bucket {
   readonly name: string
   readonly #setup: HttpBucketSetup
   readonly #calls: CallSemaphore
+  readonly #waits = new PauseSet()
   readonly #underWay = new Set<AbortController>()
   #isClosed = false
 
@@ -101,6 +103,7 @@ export class HttpBucket implements Bucket {
   close(): void {
     this.#isClosed = true
     this.#calls.close()
+    this.#waits.endAll()
     for (const abort of this.#underWay) abort.abort(closed())
   }
 
@@ -116,7 +119,7 @@ export class HttpBucket implements Bucket {
           const pause = pauseBefore(error, attempt)
           if (pause === undefined || pause >= leftMs()) throw error
           if (pause === 0) this.#setup.forget()
-          await new Promise((resolve) => setTimeout(resolve, pause))
+          await this.#waits.wait(pause)
         }
       }
     } finally {

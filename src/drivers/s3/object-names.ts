@@ -19,6 +19,16 @@ export async function objectName(key: string): Promise<string> {
   return `${keysFolder}${letters.slice(0, lettersMax)}~${await sha256Hex(key)}`
 }
 
+/** The key of such a name; undefined: the name does not tell, or is of something else. */
+export async function keyOfName(name: string): Promise<string | undefined> {
+  try {
+    const key = decodeURIComponent(name.slice(keysFolder.length).replaceAll('_', '%'))
+    return (await objectName(key)) === name ? key : undefined
+  } catch {
+    return undefined
+  }
+}
+
 /** What the names of all keys with this prefix begin with. A long prefix has other keys there, too. */
 export function namePrefix(keyPrefix: string): string {
   return keysFolder + lettersOf(keyPrefix).slice(0, lettersMax)

@@ -1,4 +1,5 @@
 /** The store without a clock that a bucket is: one object a key, written on the condition that nobody has written since. */
+import { utf8Length } from '../../core/contract/bounds.ts'
 import type { ListQuery, Supports } from '../../core/contract/driver.ts'
 import { LeaseholdError } from '../../core/errors.ts'
 import { claimsPerPage } from '../kit/paging.ts'
@@ -9,9 +10,10 @@ import type {
   ObservedDocument,
   SwapObserved,
 } from '../document/driver.ts'
+import { documentBytesMaxOf } from '../document/observed/observed-document.ts'
 import { objectBytesMax, type Bucket, type StoredObject } from './bucket.ts'
 import { settingsWarnings } from './bucket-settings.ts'
-import { namePrefix, objectName, probeName } from './object-names.ts'
+import { keyOfName, namePrefix, objectName, probeName } from './object-names.ts'
 import { s3Error, S3Fault } from './s3-fault.ts'
 
 /** An object of ours: the document, and the key, which the name may have shortened. */
@@ -28,8 +30,10 @@ export interface S3StoreSetup {
   readonly timeoutMs: number
 }
 
-/** Objects of one listing are read so many at a time. */
+/** Objects are read so many at a time. */
 const readAtOnce = 50
+/** Listings in a row that found no claim, each of more names than the last, before a page ends. */
+const fruitlessMax = 8
 /** An object with a claim is longer than this and its key. */
 const idleBytesMax = 150
 
@@ -105,7 +109,7 @@ export class S3Store implements ClocklessStore<Etag> {
 
   async #put({ key, document, revision }: SwapObserved<Etag>, withinMs: number): Promise<boolean> {
     const text = JSON.stringify({ key, ...document })
-    if (new TextEncoder().encode(text).length > objectBytesMax) throw tooLarge()
+    if (utf8Length(text) > documentBytesMaxOf(document, objectBytesMax)) throw tooLarge()
     const deadline = performance.now() + withinMs
     const name = await this.#nameOf(key)
     if (await this.#bucket.put(name, text, revision, withinMs)) return true
@@ -128,21 +132,34 @@ export class S3Store implements ClocklessStore<Etag> {
     const documents: { key: string; document: ObservedDocument }[] = []
     let startAfter = after === '' ? '' : await this.#nameOf(after)
     let claims = 0
+    let fruitless = 0
     for (;;) {
-      const names = { prefix: root + namePrefix(prefix), startAfter, limit: readAtOnce }
+      const names = {
+        prefix: root + namePrefix(prefix),
+        startAfter,
+        limit: Math.min(1000, readAtOnce * 4 ** fruitless),
+      }
       const { objects, isLast } = await this.#bucket.list(names, timeoutMs)
+      if (objects.some(({ name }) => name <= startAfter)) throw unordered(this.#bucket)
+      const before = documents.length
       const mayHold = objects.filter(({ name, bytes }) => !isIdle(name.slice(root.length), bytes))
-      const read = await Promise.all(mayHold.map(({ name }) => this.#bucket.get(name, timeoutMs)))
-      for (const found of read.flatMap((object) => keyed(object))) {
-        if (!found.key.startsWith(prefix)) continue
-        const last = documents.at(-1)
-        if (last !== undefined && (documents.length >= limit || claims >= claimsPerPage))
-          return { documents, next: last.key }
-        documents.push(found)
-        claims += Array.isArray(found.document.claims) ? found.document.claims.length : 0
+      for (let from = 0; from < mayHold.length; from += readAtOnce) {
+        const step = mayHold.slice(from, from + readAtOnce)
+        const read = await Promise.all(step.map(({ name }) => this.#bucket.get(name, timeoutMs)))
+        for (const found of read.flatMap((object) => keyed(object))) {
+          if (!found.key.startsWith(prefix)) continue
+          const last = documents.at(-1)
+          if (last !== undefined && (documents.length >= limit || claims >= claimsPerPage))
+            return { documents, next: last.key }
+          documents.push(found)
+          claims += Array.isArray(found.document.claims) ? found.document.claims.length : 0
+        }
       }
       startAfter = objects.at(-1)?.name ?? ''
       if (isLast || startAfter === '') return { documents }
+      fruitless = documents.length > before ? 0 : fruitless + 1
+      const next = fruitless < fruitlessMax ? undefined : await keyOfName(startAfter.slice(root.length))
+      if (next !== undefined) return { documents, next }
     }
   }
 
@@ -186,6 +203,11 @@ function unsafe({ name }: Bucket, what: string): LeaseholdError {
   const advice =
     'Two clients could hold one lock there. Use a store that supports conditional writes: docs/stores/s3.md.'
   return new LeaseholdError('UNSUPPORTED', `The store of bucket ${JSON.stringify(name)} ignores ${what}. ${advice}`)
+}
+
+/** As directory buckets are: a page could not say where it ended. */
+function unordered({ name }: Bucket): LeaseholdError {
+  return new LeaseholdError('UNSUPPORTED', `The store of bucket ${JSON.stringify(name)} does not list names in order.`)
 }
 
 function tooLarge(): S3Fault {

@@ -288,6 +288,8 @@ function readBytes(
   received: CarryOutOptions['received'],
 ): Promise<Buffer> {
   return new Promise((resolve, reject) => {
+    // Its caller went while it was checked who that is: nothing tells of it any more.
+    if (request.destroyed) return reject(brokenOff())
     const pieces: Buffer[] = []
     let length = 0
     const timer = setTimeout(() => {
@@ -308,7 +310,7 @@ function readBytes(
     }
     const gone = (): void => {
       settle()
-      reject(invalid('The body broke off.', 400, 'body'))
+      reject(brokenOff())
     }
     const settle = (): void => {
       clearTimeout(timer)
@@ -321,6 +323,10 @@ function readBytes(
     }
     request.on('data', take).once('end', end).once('close', gone).once('error', gone)
   })
+}
+
+function brokenOff(): Error {
+  return invalid('The body broke off.', 400, 'body')
 }
 
 function tooLong(bytesMax: number): Error {

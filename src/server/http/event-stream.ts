@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http'
 import type { EventFeed } from '../contract/call.ts'
 import type { ByteHolding } from './held-bytes.ts'
+import { endAnswer } from './write-answer.ts'
 
 /** The most that may wait to be read. A slower caller is cut off: notifications are hints, memory is finite. */
 const bufferedBytesMax = 262_144
@@ -16,6 +17,8 @@ export interface StreamedCall {
 
 /** What streams tell of themselves: one object for all of them. @internal */
 export interface EventStreamEvents {
+  /** How long a caller may read nothing of what is left when its stream has ended. */
+  readonly readWithinMs: () => number
   /** Called once, when the stream is over. */
   readonly ended: (stream: EventStream) => void
   /** Called before `ended` if it is cut off because its caller does not read. */
@@ -50,9 +53,11 @@ export class EventStream {
     else attached[Symbol.dispose]()
   }
 
+  /** Repeatable. */
   end(): void {
+    if (!this.#open) return
     this.#letGo()
-    this.#call.response.end()
+    endAnswer(this.#call.response, this.#events.readWithinMs(), () => this.#events.unread(this))
   }
 
   #write(text: string): void {

@@ -63,6 +63,7 @@ export class HttpListener {
   readonly #unread = (): void => this.#drops.note('unread')
   /** The same for all streams. */
   readonly #streamEvents: EventStreamEvents = {
+    readWithinMs: () => this.accessPolicy.limits.readWithinMs,
     unread: this.#unread,
     ended: (stream) => {
       this.#streams.delete(stream)
@@ -214,7 +215,7 @@ export class HttpListener {
     if (!isStream || response.closed || response.destroyed) call.letGo()
     try {
       this.#answer(call, answer)
-      if (isStream && call.over.isOver) response.end()
+      if (isStream && call.over.isOver) call.stream?.end()
     } catch (error) {
       this.#logger?.warn(`an answer could not be written: ${messageOf(error)}`)
       response.destroy()
@@ -385,6 +386,7 @@ export class HttpListener {
     response.cork()
     response.flushHeaders()
     const stream = new EventStream(call, this.#streamEvents)
+    call.stream = stream
     this.#streams.add(stream)
     this.#metrics.streamsUnderWay = this.#streams.size
     stream.start(body)

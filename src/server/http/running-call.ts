@@ -26,6 +26,8 @@ export class RunningCall {
   /** Its place among the calls that end with their token. */
   open: Disposable | undefined
   holding: ByteHolding | undefined
+  /** What it is answered with, if that goes on. */
+  stream: { end(): void } | undefined
   #isClosed = false
   isCarriedOut = false
   /** True: nobody has signed in, though there are tokens, and the connection is not kept for that. */
@@ -51,7 +53,8 @@ export class RunningCall {
   /** The token is good no more: a call that waits is told to stop, a stream ends. */
   end(): void {
     this.over.abort(new SignInError('The token is not good any more, or has other rights by now.', this.token))
-    if (this.response.headersSent) this.response.end()
+    if (this.stream !== undefined) this.stream.end()
+    else if (this.response.headersSent) this.response.end()
   }
 
   /** Counts what it keeps in memory. If its caller has gone meanwhile, nothing is counted: nobody would end that. */

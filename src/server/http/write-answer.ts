@@ -14,16 +14,29 @@ export function writeAnswer(
   unread: () => void,
 ): void {
   const isSmall = body.length * 3 <= pieceBytes
-  if (isSmall) response.end(body)
-  // The system has taken all of it.
-  if (isSmall && response.socket?.writableLength === 0) return
+  if (isSmall) return endAnswer(response, readWithinMs, unread, body)
+  cutOffUnread(response, readWithinMs, unread)
+  // Each piece that is taken starts the time anew: slow is not gone.
+  Readable.from(piecesOf(typeof body === 'string' ? Buffer.from(body) : body)).pipe(response)
+}
+
+/** Ends an answer, and cuts it off when nothing of what is left of it is read for so long. @internal */
+export function endAnswer(
+  response: ServerResponse,
+  readWithinMs: number,
+  unread: () => void,
+  last: string | Uint8Array = '',
+): void {
+  response.end(last)
+  // Otherwise the system has taken all of it.
+  if (response.socket?.writableLength !== 0) cutOffUnread(response, readWithinMs, unread)
+}
+
+function cutOffUnread(response: ServerResponse, readWithinMs: number, unread: () => void): void {
   response.setTimeout(readWithinMs, () => {
     if (!response.writableFinished) unread()
     response.destroy()
   })
-  if (isSmall) return
-  // Each piece that is taken starts the time anew: slow is not gone.
-  Readable.from(piecesOf(typeof body === 'string' ? Buffer.from(body) : body)).pipe(response)
 }
 
 function* piecesOf(bytes: Uint8Array): Iterable<Uint8Array> {

@@ -157,6 +157,7 @@ export function clocklessOverNetwork<Revision>(
     name: store.name,
     supports: store.supports,
     ...(store.polling !== undefined && { polling: store.polling }),
+    ...(store.absentRevision !== undefined && { absentRevision: store.absentRevision }),
     open: async () => {},
     load: (keys) => line.read(() => store.load(keys)),
     async swap(swaps) {

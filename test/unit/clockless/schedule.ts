@@ -1,4 +1,5 @@
-import type { Claim, ClaimStatus, LockDriver } from '../../../src/core/contract/driver.ts'
+import { createHash } from 'node:crypto'
+import type { Claim, ClaimStatus, LockDriver, Notification } from '../../../src/core/contract/driver.ts'
 import { trustedUntil } from '../../../src/core/time/deadline.ts'
 import { documentDriver } from '../../../src/drivers/document/driver.ts'
 import { clocklessOverNetwork, SimulatedLink, type Weather } from '../../../src/testing/simulation/network.ts'
@@ -13,6 +14,10 @@ export interface Schedule {
   readonly overlaps: readonly string[]
   /** Grants whose fence was not above all before them. */
   readonly fences: readonly string[]
+  /** The same for the same story. */
+  readonly hash: string
+  /** Holds that began with a notification. */
+  readonly told: number
 }
 
 const hourMs = 3_600_000
@@ -30,48 +35,79 @@ interface Hold {
 
 /**
  * Plays a few owners of one key straight on drivers without a clock to ask: their clocks run up to a twentieth too fast or slow, their wall
- * clocks are off by up to an hour, messages are lost, late and repeated, and processes stop and die. An owner trusts what the client
- * would: counted from before the sending. True time judges. `seconds` of it are played.
+ * clocks are off by up to an hour, messages are lost, late and repeated, and processes stop and die. Some owners send a claim now by
+ * one driver, now by another, as a client does that fails over. Half the stores tell the revisions that they give, so drivers guess.
+ * An owner trusts what the client would: counted from before the sending. True time judges. `seconds` of it are played; `failingOver` is the
+ * share of owners with two drivers, `farOff` that of clocks that are as wrong as they may be.
  */
-export async function playSchedule(seed: number, seconds = 20): Promise<Schedule> {
+export async function playSchedule(
+  seed: number,
+  { seconds = 20, failingOver = 0.3, farOff = 0.6 } = {},
+): Promise<Schedule> {
   const world = new World(seed)
   const shelf = new ClocklessShelf()
   const until = seconds * 1000
-  const play: Play = { world, shelf, until, holds: [], overlaps: [], fences: [], lastFence: 0, names: 0 }
+  const tellsRevisions = world.chance(0.5)
+  const play: Play = {
+    world,
+    shelf,
+    until,
+    tellsRevisions,
+    failingOver,
+    farOff,
+    holds: [],
+    overlaps: [],
+    fences: [],
+    lastFence: 0,
+    names: 0,
+    told: 0,
+  }
   const owners = Array.from({ length: world.between(2, 4) }, () => live(play))
   await world.run(Promise.race([Promise.all(owners), world.wait(until + 30_000)]))
-  return { holds: play.holds.length, overlaps: play.overlaps, fences: play.fences }
+  const { holds, overlaps, fences, names, told } = play
+  const hash = createHash('sha256')
+  for (const { who, mode, from, until: end } of holds) hash.update(`${who} ${mode} ${from} ${end}\n`)
+  return { holds: holds.length, overlaps, fences, told, hash: hash.update(`${names} names`).digest('hex').slice(0, 16) }
 }
 
 interface Play {
   readonly world: World
   readonly shelf: ClocklessShelf
   readonly until: number
+  readonly tellsRevisions: boolean
+  readonly failingOver: number
+  readonly farOff: number
   readonly holds: Hold[]
   readonly overlaps: string[]
   readonly fences: string[]
   lastFence: number
   names: number
+  told: number
 }
 
 /** One process after another, each with a clock of its own. */
 async function live(play: Play): Promise<void> {
-  const { world, shelf, until } = play
+  const { world, shelf, until, tellsRevisions, failingOver, farOff } = play
   while (world.now < until) {
-    const isFarOff = world.chance(0.6)
+    const isFarOff = world.chance(farOff)
     const rate = 1 + mostOff * (isFarOff ? (world.chance(0.5) ? 1 : -1) : 2 * world.random() - 1)
     const offMs = (2 * world.random() - 1) * hourMs
     const process = new SimulatedProcess(world, rate, (wallMs) => wallMs + offMs)
-    const line = new SimulatedLink(world, process, weather(world))
     const polling = { minMs: 10, maxMs: 50, keysPerSecondMax: 100 }
-    const driver = documentDriver(clocklessOverNetwork(line, shelf.store(polling)), process.environment)
-    const owner = new Owner(play, process, driver)
+    const newDriver = (): LockDriver => {
+      const line = new SimulatedLink(world, process, weather(world))
+      return documentDriver(clocklessOverNetwork(line, shelf.store(polling, tellsRevisions)), process.environment)
+    }
+    const first = newDriver()
+    const second = world.chance(failingOver) ? newDriver() : first
+    // Two of one process hand over to each other by notifications of its driver.
+    const owners = Array.from({ length: world.between(1, 2) }, () => new Owner(play, process, first, second))
     const lifeMs = world.between(500, 6000)
     const ended = world.wait(lifeMs).then(() => process.kill())
     injectStops(world, process, until)
-    await Promise.race([owner.work(), process.killed, ended])
-    owner.die()
-    void driver.close()
+    await Promise.race([Promise.all(owners.map((owner) => owner.work())), process.killed, ended])
+    for (const owner of owners) owner.die()
+    for (const driver of new Set([first, second])) void driver.close()
   }
 }
 
@@ -99,15 +135,23 @@ function weather(world: World): Weather {
 class Owner {
   readonly #play: Play
   readonly #process: SimulatedProcess
-  readonly #driver: LockDriver
+  /** Each call goes to one or the other. */
+  readonly #first: LockDriver
+  readonly #second: LockDriver
   #hold: Hold | undefined
+  /** What it waits with, and until when the last answer lets it trust that, if it is granted. */
+  #waiting: { readonly claim: Claim; readonly until: number } | undefined
   /** The shortest lease that was asked for and never answered bounds what later answers give. */
   #doubtMs = Infinity
 
-  constructor(play: Play, process: SimulatedProcess, driver: LockDriver) {
+  constructor(play: Play, process: SimulatedProcess, first: LockDriver, second: LockDriver) {
     this.#play = play
     this.#process = process
-    this.#driver = driver
+    this.#first = first
+    this.#second = second
+    for (const driver of new Set([first, second])) {
+      driver.listen?.((_key, id, notification) => this.#notified(id, notification))
+    }
   }
 
   async work(): Promise<void> {
@@ -120,7 +164,23 @@ class Owner {
 
   /** Its process has ended: what it trusted ended with it. */
   die(): void {
+    this.#waiting = undefined
     this.#endHold()
+  }
+
+  /** As the client does: a grant that it is told of does not restart its lease. */
+  #notified(id: string, notification: Notification): void {
+    if (notification === 'poll' || !this.#process.isAlive) return
+    if (notification.state === 'absent' && this.#hold?.who === id) return this.#endHold()
+    const waiting = this.#waiting
+    if (notification.state !== 'held' || waiting?.claim.id !== id || this.#hold !== undefined) return
+    const { world } = this.#play
+    const told = trustedUntil(this.#process.environment.now(), notification.ttlMs)
+    const until = Math.min(waiting.until, this.#trueTime(told))
+    this.#waiting = undefined
+    if (until <= world.now) return
+    this.#play.told += 1
+    this.#begin(waiting.claim, notification.fence, until)
   }
 
   async #turn(): Promise<void> {
@@ -133,18 +193,28 @@ class Owner {
     while (status?.state === 'waiting' || status?.state === 'unknown') {
       if (world.now > giveUpAt) break
       await this.#process.wait(world.between(5, 40))
+      if (this.#hold !== undefined) {
+        status = { state: 'held', fence: 0, ttlMs: 1 }
+        break
+      }
       const again = status.state === 'unknown' ? ({ op: 'claim', claim } as const) : renewal(claim.id, ttlMs)
       status = await this.#trusting(claim, ttlMs, () => this.#send(again))
     }
+    let isInDoubt = false
     while (status?.state === 'held' && world.chance(0.8)) {
       await this.#process.wait(world.between(1, ttlMs / 2))
       if (this.#hold === undefined || this.#hold.until <= world.now) break
       const nextMs = world.chance(0.8) ? ttlMs : anyTtl(world)
-      status = await this.#trusting(claim, nextMs, () => this.#send(renewal(claim.id, nextMs)))
-      if (status?.state === 'unknown' && this.#hold !== undefined) status = { state: 'held', fence: 0, ttlMs: 1 }
+      // A claim that is sent again must not stretch the lease that is stored, whoever wrote that.
+      const isClaim = nextMs === ttlMs && world.chance(isInDoubt ? 0.7 : 0.1)
+      const request = isClaim ? ({ op: 'claim', claim } as const) : renewal(claim.id, nextMs)
+      status = await this.#trusting(claim, nextMs, () => this.#send(request))
+      isInDoubt = status.state === 'unknown'
+      if (isInDoubt && this.#hold !== undefined) status = { state: 'held', fence: 0, ttlMs: 1 }
     }
     // At times it works to the last moment that it may, without a word to the store.
     if (this.#hold !== undefined && world.chance(0.4)) await this.#process.wait(2 * ttlMs)
+    this.#waiting = undefined
     this.#endHold()
     for (let tries = 0; tries < 5; tries += 1) {
       const released = await this.#send({ op: 'release', key, id: claim.id })
@@ -161,6 +231,10 @@ class Owner {
     if (this.#hold !== undefined) this.#cut(this.#trueTime(trustedUntil(sentAt, ttlMs)))
     const status = await ask()
     if (status.state === 'unknown') this.#doubtMs = Math.min(this.#doubtMs, ttlMs)
+    this.#waiting = undefined
+    if (status.state === 'waiting' && this.#hold === undefined) {
+      this.#waiting = { claim, until: this.#trueTime(trustedUntil(sentAt, Math.min(status.ttlMs, this.#doubtMs))) }
+    }
     if (status.state === 'held') {
       const until = this.#trueTime(trustedUntil(sentAt, Math.min(status.ttlMs, this.#doubtMs)))
       if (this.#hold === undefined && until > world.now) this.#begin(claim, status.fence, until)
@@ -214,7 +288,8 @@ class Owner {
 
   async #send(request: Parameters<LockDriver['send']>[0][number]): Promise<ClaimStatus> {
     try {
-      const [status] = await this.#driver.send([request])
+      const driver = this.#play.world.chance(0.5) ? this.#first : this.#second
+      const [status] = await driver.send([request])
       return status ?? { state: 'unknown', error: undefined }
     } catch (error) {
       return { state: 'unknown', error }

@@ -4,12 +4,16 @@ import type { ClocklessPolling, ClocklessStore, ObservedDocument } from '../../.
 /** Documents in this process, as text, with a revision each, and no clock. */
 export class ClocklessShelf {
   readonly documents = new Map<string, { readonly text: string; readonly revision: number }>()
+  /** Each text is parsed once: schedules read it a hundred times. */
+  readonly #parsed = new WeakMap<object, ObservedDocument>()
   loads = 0
   swaps = 0
 
-  store(polling?: ClocklessPolling): ClocklessStore<number> {
+  /** `tellsRevisions`: a swap answers with the new revision, so the driver tries what it knows before it reads. */
+  store(polling?: ClocklessPolling, tellsRevisions = false): ClocklessStore<number> {
     return {
       ...(polling && { polling }),
+      ...(tellsRevisions && { absentRevision: 0 }),
       clock: 'none',
       name: 'clockless',
       supports: memory().supports,
@@ -24,7 +28,7 @@ export class ClocklessShelf {
           this.swaps += 1
           if ((this.documents.get(key)?.revision ?? 0) !== revision) return 'conflict'
           this.documents.set(key, { text: JSON.stringify(document), revision: revision + 1 })
-          return 'swapped'
+          return tellsRevisions ? { written: revision + 1 } : 'swapped'
         }),
       list: async ({ key, prefix = '', after = '', limit = 100 }) => {
         const names = [...this.documents.keys()].toSorted().filter((name) => name > after && name.startsWith(prefix))
@@ -41,6 +45,12 @@ export class ClocklessShelf {
 
   read(key: string): ObservedDocument | undefined {
     const stored = this.documents.get(key)
-    return stored === undefined ? undefined : (JSON.parse(stored.text) as ObservedDocument)
+    if (stored === undefined) return undefined
+    let document = this.#parsed.get(stored)
+    if (document === undefined) {
+      document = JSON.parse(stored.text) as ObservedDocument
+      this.#parsed.set(stored, document)
+    }
+    return document
   }
 }

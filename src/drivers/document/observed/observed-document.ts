@@ -23,3 +23,14 @@ export interface ObservedDocument {
   /** Different in every document, so that a hash of the content can be its revision. */
   readonly nonce: string
 }
+
+/**
+ * How long this document may be in a store that takes `bytesMax`. One that a claim has just entered leaves room for what grows as claims
+ * renew and are granted: who is in must not be kept from that by who comes. @internal
+ */
+export function documentBytesMaxOf({ claims, nonce }: ObservedDocument, bytesMax: number): number {
+  const hasEntered = claims.some(({ beat, renewalCount, enteredAt, lastHeartbeat }) => {
+    return beat === nonce && renewalCount === 0 && enteredAt === lastHeartbeat
+  })
+  return hasEntered ? bytesMax * 0.875 : bytesMax
+}

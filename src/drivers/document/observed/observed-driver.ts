@@ -10,6 +10,7 @@ import type {
   KeyPage,
   ListQuery,
   LockDriver,
+  Notification,
   OnGap,
   OnNotification,
   Request,
@@ -93,7 +94,6 @@ export class ObservedDriver<Revision> implements LockDriver {
       },
       () => store.close(),
     )
-    const notified = (claim: NotifiedOwner): void => environment.defer(() => this.#notified(claim))
     const setup: ObservedSetup<Revision> = {
       store,
       environment,
@@ -103,7 +103,7 @@ export class ObservedDriver<Revision> implements LockDriver {
       isExact: this.#isExact,
       sendTimeoutMs: store.sendTimeoutMs,
       channel,
-      notified,
+      tell: (claim, status) => environment.defer(() => this.#tell(claim, status)),
       recent: new RecentDocuments<Revision>(),
       settled: (requests, statuses, sentAt) => this.#settled(requests, statuses, sentAt),
     }
@@ -215,6 +215,17 @@ export class ObservedDriver<Revision> implements LockDriver {
       this.#early.add(claimName({ key, id }))
     }
     this.#listeners.notify(key, id, 'poll')
+  }
+
+  /** A request of this driver has changed a claim. Another driver's claims are no concern of its listeners. */
+  #tell(claim: NotifiedOwner, statusOf: () => Notification): void {
+    const { key, id } = claim
+    const isKnown = this.#claims.has(key, id)
+    if (this.#lifecycle.isShut || !(isKnown || this.#trusted.has(claim))) return
+    const status = statusOf()
+    if (!isKnown || status === 'poll') return this.#notified(claim)
+    this.#claims.told(key, id, status)
+    this.#listeners.notify(key, id, status)
   }
 
   #settled(requests: readonly Request[], statuses: readonly ClaimStatus[] | undefined, sentAt: number): void {

@@ -4,7 +4,7 @@
  */
 import type { RecordChange } from '../../../core/rule/claim-record.ts'
 import { claimIdOf, keyOf, sendTimeoutFor } from '../../../core/contract/requests.ts'
-import type { ClaimStatus, Request } from '../../../core/contract/driver.ts'
+import type { ClaimStatus, Notification, Request } from '../../../core/contract/driver.ts'
 import type { Environment } from '../../../core/time/environment.ts'
 import { CallTimedOut } from '../../kit/call-timeout.ts'
 import type { DocumentSend } from '../document-send.ts'
@@ -32,8 +32,8 @@ export interface ObservedSetup<Revision> {
   readonly sendTimeoutMs: number | undefined
   /** Names this driver on the claims that it makes and renews, if the store can notify it. */
   readonly channel: string | undefined
-  /** Tells the owner of a claim of this driver to poll. */
-  readonly notified: (claim: NotifiedOwner) => void
+  /** Tells the owner of a claim what has become of it, if the claim is of this driver. `status` gives what is true by then. */
+  readonly tell: (claim: NotifiedOwner, status: () => Notification) => void
   readonly recent: RecentDocuments<Revision>
   readonly settled: (requests: readonly Request[], statuses: readonly ClaimStatus[] | undefined, sentAt: number) => void
 }
@@ -135,6 +135,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
     const { store, environment, observations, recent } = this.#setup
     const withinMs = this.#leftMs()
     const now = this.#setup.observedNow()
+    const sentAt = environment.now()
     const wall = environment.wall()
     const written = swaps.map(({ document, revision }) =>
       withoutEnds(document, revision, { nonce: environment.id(), now, wall, channelOf: this.#channelOf }),
@@ -157,7 +158,7 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
       const { document } = written[index] as Written
       observations.see(key, beatsOf(document), at, writing)
       this.#note(key, written[index] as Written)
-      if (result !== 'swapped') recent.put(key, { document, revision: result.written }, now)
+      if (result !== 'swapped') recent.put(key, { document, revision: result.written }, sentAt)
       this.#notify(swap)
       return 'swapped'
     })
@@ -165,14 +166,25 @@ export class ObservedSend<Revision> implements DocumentSend<ObservedRevision<Rev
 
   readonly #channelOf = (id: string): string | undefined => (this.#ids.has(id) ? this.#setup.channel : undefined)
 
-  /** Notifies the drivers of claims that others' requests have granted or ended. */
+  /** Notifies the owners of claims that others' requests have granted or ended: those of this driver need no request for it. */
   #notify({ key, notifications, revision: { stored } }: Swap<ObservedRevision<Revision>>): void {
-    const { store, channel: own, notified } = this.#setup
-    for (const { record } of notifications) {
-      const { id } = record.claim
-      const channel = stored?.claims.find((lease) => lease.claim.id === id)?.channel
-      if (channel === own && own !== undefined) notified({ key, id })
-      else if (channel !== undefined) store.notify?.(channel, { key, id })
+    const { store, channel: own, tell } = this.#setup
+    for (const { record, status } of notifications) {
+      const claim = { key, id: record.claim.id }
+      tell(claim, this.#statusToTell(claim, status))
+      const channel = stored?.claims.find((lease) => lease.claim.id === claim.id)?.channel
+      if (channel !== undefined && channel !== own) store.notify?.(channel, claim)
+    }
+  }
+
+  /** The time that is left counts from when it is told. */
+  #statusToTell(claim: NotifiedOwner, status: ClaimStatus): () => Notification {
+    const { trusted, environment, isExact } = this.#setup
+    if (isExact || status.state !== 'held') return () => status
+    const beat = this.#beatOf(claim)
+    return () => {
+      const leftMs = Math.floor(trusted.leftMs(claim, beat, environment.now()))
+      return leftMs < 1 ? 'poll' : { ...status, ttlMs: Math.min(status.ttlMs, leftMs) }
     }
   }
 

@@ -59,6 +59,10 @@ export class TrustedLeases {
     return lease?.sent === undefined && lease?.written?.beat === beat ? lease?.written?.sentAt : undefined
   }
 
+  has(claim: ClaimId): boolean {
+    return this.#leases.has(claimName(claim))
+  }
+
   forget(claim: ClaimId): void {
     this.#leases.delete(claimName(claim))
   }
