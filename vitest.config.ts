@@ -4,7 +4,7 @@ import { TestOrder } from './test/support/test-order.ts'
 
 const integration = (names: readonly string[]): string[] => names.map((name) => `test/integration/${name}.test.ts`)
 
-/** Many processes at once: after the rest, and half as many files at a time. */
+/** Many processes at once: after the rest, and fewer files at a time. */
 const needMachine = integration(['history-*', '*-processes'])
 
 /** Other versions and runtimes, further stores, and most of what needs a MongoDB of its own, under wine here: by `npm run test:all` only. */
@@ -82,7 +82,7 @@ export default defineConfig({
         test: {
           name: 'integration-alone',
           include: needMachine,
-          maxWorkers: Math.ceil(maxWorkers / 2),
+          maxWorkers: Math.ceil((2 * maxWorkers) / 3),
           sequence: { groupOrder: 1 },
         },
       },

@@ -60,8 +60,8 @@ export const document: Mutants = {
   },
   'polled documents: an owner is not notified of a grant by a neighbour': {
     file: file('polled-driver'),
-    find: 'if (this.#claims.has(key, id)) this.#listeners.notify(key, id, status)',
-    replace: 'if (this.#claims.has(key, id) && false) this.#listeners.notify(key, id, status)',
+    find: '            this.#listeners.notify(key, id, status)\n          }\n        }),\n',
+    replace: '          }\n        }),\n',
     foundBy: ['unit/polled-driver'],
   },
   'documents: two have the same content': {
@@ -78,7 +78,7 @@ export const document: Mutants = {
   },
   'documents: a write whose answer was lost is thought carried out': {
     file: file('document-swaps'),
-    find: '      answerUnknown(swap.work, result?.unknown, answers)\n',
+    find: '      answerUnknown(entering, error, answers)\n      if (others.requests.length > 0) again.push(others)\n',
     replace: '      answer(swap.work, swap.statuses, answers)\n',
     foundBy: withClock,
   },

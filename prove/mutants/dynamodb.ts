@@ -49,8 +49,8 @@ export const dynamodb: Mutants = {
   },
   'DynamoDB: a key that had no capacity left is a free lock': {
     file: file('store'),
-    find: '      if (wanted === undefined) return items\n',
-    replace: '      if (wanted === undefined || isShort) return items\n',
+    find: 'return { items, unread, error: new Throttled(notAllRead) }',
+    replace: 'return { items, unread: [] }',
     foundBy: faults('of keys that had no capacity left'),
   },
   'DynamoDB: an idle item may be removed at once': {

@@ -6,6 +6,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { needProgram } from './debian.ts'
 import { freePort } from './free-port.ts'
+import { redisCommand } from './redis-command.ts'
 import { ServerProcess } from './server-process.ts'
 import { makeFolder, removeFolder } from './scratch-folder.ts'
 
@@ -69,8 +70,10 @@ export class RedisServer extends ServerProcess {
     }
   }
 
-  /** One command, through redis-cli; resolves to what it prints. */
+  /** One command, or what redis-cli does with options; resolves to what redis-cli prints. */
   async cli(...args: readonly string[]): Promise<string> {
+    const hasOptions = args[0]?.startsWith('-') ?? false
+    if (!hasOptions) return (await redisCommand(this.port, args)).trimEnd()
     const program = needProgram('redis-cli', ['redis-tools'])
     const { stdout } = await promisify(execFile)(program, ['-p', String(this.port), ...args], { timeout: 30_000 })
     return stdout.trimEnd()

@@ -20,6 +20,12 @@ export const longest = [
   'cli-descendants',
   'redis-cluster',
   'docs',
+  'dashboard-mess',
+  'dashboard-page',
+  's3',
+  'dynamodb',
+  'github-repository',
+  'cli-screen',
   'redis-contract',
   'redis-waiters',
   'server-clocks',
@@ -28,7 +34,13 @@ export const longest = [
   'http-faults',
   'github-exploration',
   'client-exploration',
-  'model-mutants',
+  'bench-run',
+  // Of those that need the machine.
+  'chaos-processes',
+  'primitives-processes',
+  'server-pair-processes',
+  'github-processes',
+  'client-processes',
 ]
 
 /**

@@ -4,6 +4,7 @@ import { simulate, type HistoryEvent, type SimulationOptions, type ViolationKind
 import { compositions } from './composition/compositions.ts'
 import { behindServer, quorumOf } from './composition/stores.ts'
 import { rounds } from '../support/extent.ts'
+import { seedsFrom } from '../support/seeds.ts'
 import { withoutStacks } from './support/short-errors.ts'
 
 type Options = Omit<SimulationOptions, 'seed'>
@@ -25,10 +26,11 @@ describe('clients hold what others do not, by true time, with fences that only g
   })
 })
 
-/** Simulations of what does not keep the promise. */
-async function kindsFound(options: Options): Promise<ReadonlySet<ViolationKind>> {
+/** Simulations of what does not keep the promise, the first from a seed that shows it. */
+async function kindsFound(firstSeed: number, options: Options): Promise<ReadonlySet<ViolationKind>> {
   const found = new Set<ViolationKind>()
-  for (let seed = 1; seed <= 40 && !found.has('overlap'); seed += 1) {
+  for (const seed of seedsFrom(firstSeed, 40)) {
+    if (found.has('overlap')) break
     const { violations } = await simulate({ seed, ...options })
     for (const { kind } of violations) found.add(kind)
   }
@@ -37,11 +39,11 @@ async function kindsFound(options: Options): Promise<ReadonlySet<ViolationKind>>
 
 describe('the same simulations find two holders', () => {
   test('of a lock that ends with the server in front of it', minutes, async () => {
-    expect(await kindsFound({ store: behindServer({ lasts: false }) })).toContain('overlap')
+    expect(await kindsFound(1, { store: behindServer({ lasts: false }) })).toContain('overlap')
   })
 
   test('of a quorum whose nodes vote as soon as they are back', minutes, async () => {
-    expect(await kindsFound({ store: quorumOf(quorum, { votesAfterMs: 0 }), workers: 1 })).toContain('overlap')
+    expect(await kindsFound(26, { store: quorumOf(quorum, { votesAfterMs: 0 }), workers: 1 })).toContain('overlap')
   })
 })
 

@@ -6,6 +6,7 @@ import type { HeldStatus } from '../../src/core/contract/driver.ts'
 import type { Answers } from '../../src/drivers/quorum/verdict.ts'
 import { tour, type TourOptions } from './quorum/tour.ts'
 import { rounds } from '../support/extent.ts'
+import { seedsFrom } from '../support/seeds.ts'
 import { withoutStacks } from './support/short-errors.ts'
 
 withoutStacks()
@@ -26,10 +27,11 @@ describe('a quorum whose nodes are slow, stopped, dead, cut off or back without 
   })
 })
 
-/** What a planted fault changes: part of one module of the driver, or what it is told. */
-type Mutant =
+/** What a planted fault changes: part of one module of the driver, or what it is told. `seed` finds it: the search begins there. */
+type Mutant = { readonly seed?: number } & (
   | { readonly module: string; readonly replace: (real: RealModule) => Record<string, unknown> }
   | { readonly votesAfterMs: number }
+)
 
 interface RealModule {
   highestFence(granted: ReadonlyMap<Node, HeldStatus>): number
@@ -43,6 +45,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
     replace: (real) => ({ ...real, majorityOf: (nodes: number) => Math.floor(nodes / 2) }),
   },
   'does not write the fence back': {
+    seed: 3,
     module: 'fence-agreement',
     replace: (real) => ({ agreeOnFence: async (granted: ReadonlyMap<Node, HeldStatus>) => real.highestFence(granted) }),
   },
@@ -55,6 +58,7 @@ const mutants: Readonly<Record<string, Mutant>> = {
   },
   'lets a node vote that has just restarted': { votesAfterMs: 0 },
   'takes the renewal of a minority for enough': {
+    seed: 9,
     module: 'verdict',
     replace: (real) => ({
       ...real,
@@ -66,12 +70,13 @@ const mutants: Readonly<Record<string, Mutant>> = {
 
 describe('the same tour finds a quorum that', () => {
   test.each(Object.entries(mutants))('%s', minute, async (_name, mutant) => {
-    expect(await seedThatFails('module' in mutant ? { quorum: await planted(mutant) } : mutant)).toBeDefined()
+    const options = 'module' in mutant ? { quorum: await planted(mutant) } : { votesAfterMs: mutant.votesAfterMs }
+    expect(await seedThatFails(mutant.seed ?? 1, options)).toBeDefined()
   })
 })
 
-async function seedThatFails(options: Omit<TourOptions, 'seed'>): Promise<number | undefined> {
-  for (let seed = 1; seed <= 150; seed += 1) {
+async function seedThatFails(first: number, options: Omit<TourOptions, 'seed'>): Promise<number | undefined> {
+  for (const seed of seedsFrom(first, 150)) {
     const { violations } = await tour({ seed, ...options })
     if (violations.length > 0) return seed
   }

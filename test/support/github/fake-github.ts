@@ -122,19 +122,23 @@ export class FakeGithub extends IssueBook {
     const given = body === undefined ? {} : (JSON.parse(body) as Record<string, unknown>)
     const answer = this.mayRead(login) ? route[3]({ login, parts, query, body: given }) : notFound
     const text = answer.document === undefined ? '' : JSON.stringify(answer.document)
-    const etag = `W/"${createHash('sha256').update(text).digest('hex')}"`
-    const more = { ...(answer.link !== undefined && { link: answer.link }), ...(method === 'GET' && { etag }) }
-    if (method === 'GET' && headers['if-none-match'] === etag) {
+    const etag = method === 'GET' ? `W/"${createHash('sha256').update(text).digest('hex')}"` : undefined
+    const more = { ...(answer.link !== undefined && { link: answer.link }), ...(etag !== undefined && { etag }) }
+    if (etag !== undefined && headers['if-none-match'] === etag) {
       meter.giveBack()
       this.#check(method, path, query, body, 304, undefined)
       return this.#response(304, undefined, { ...more, ...meter.headers() })
     }
     this.#check(method, path, query, body, answer.status, answer.document)
-    return this.#response(answer.status, answer.document, { ...more, ...meter.headers() })
+    return this.#response(answer.status, answer.document, { ...more, ...meter.headers() }, text)
   }
 
-  #response(status: number, document: unknown, headers: Readonly<Record<string, string>>): HubResponse {
-    const body = document === undefined ? '' : JSON.stringify(document)
+  #response(
+    status: number,
+    document: unknown,
+    headers: Readonly<Record<string, string>>,
+    body = document === undefined ? '' : JSON.stringify(document),
+  ): HubResponse {
     const date = new Date(Math.floor(this.#now() / 1000) * 1000).toUTCString()
     const type = body === '' ? {} : { 'content-type': 'application/json; charset=utf-8' }
     return { status, body, headers: { date, ...type, ...headers } }
