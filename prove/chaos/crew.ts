@@ -15,6 +15,8 @@ const program = path.resolve('.build/prove/children/chaos-client.js')
 
 type Message = { readonly type: 'ready' } | Rested | Ended | Complaint | ResourceCall
 
+const manyByDefault = 50
+
 export interface CrewOptions {
   readonly store: ChaosStore
   readonly folder: string
@@ -196,11 +198,15 @@ export class Crew implements WholeCrew {
     historyLog(log)[Symbol.dispose]()
     this.logs.push(log)
     const env = { ...process.env, ...store.environment, ...this.#clocks[slot]?.environment }
-    const child = fork(program, [store.url(slot), log, name, String(ttlMs), String(paceMs)], {
-      execArgv: ['--expose-gc', '--enable-source-maps'],
-      env,
-      stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
-    })
+    const child = fork(
+      program,
+      [store.url(slot), log, name, String(ttlMs), String(paceMs), String(store.manyAtOnce ?? manyByDefault)],
+      {
+        execArgv: ['--expose-gc', '--enable-source-maps'],
+        env,
+        stdio: ['ignore', 'inherit', 'pipe', 'ipc'],
+      },
+    )
     let stderr = ''
     child.stderr?.setEncoding('utf8').on('data', (text: string) => (stderr += text))
     const ready = deferred()

@@ -43,6 +43,8 @@ export interface ChaosStore {
   readonly environment?: Readonly<Record<string, string>>
   /** The least ttl that makes sense. Default: 2000. */
   readonly ttlMs?: number
+  /** How many locks one worker of a client takes at once. Default: 50. */
+  readonly manyAtOnce?: number
   /** What is left of the store's own when all clients have gone, beside locks: files, connections. */
   readonly left?: () => Promise<readonly string[]>
   readonly stop: () => Promise<void>

@@ -35,7 +35,7 @@ export interface Complaint {
   readonly message: string
 }
 
-const [url = '', logFile = '', name = '', ttlMs = '2000', paceMs = '5'] = process.argv.slice(2)
+const [url = '', logFile = '', name = '', ttlMs = '2000', paceMs = '5', manyAtOnce = '50'] = process.argv.slice(2)
 /** The longest pause between two attempts: by default 5 s, which a waiter may spend on a store that has long come back. */
 const retryMaxMs = 500
 /** After close, the system tells within this time of what has ended. */
@@ -63,7 +63,7 @@ const callResource: CallResource = async (call) => {
 }
 
 const locks = await connectPatiently()
-const turns = turnsOf({ locks, log, ttlMs: Number(ttlMs), callResource })
+const turns = turnsOf({ locks, log, ttlMs: Number(ttlMs), manyAtOnce: Number(manyAtOnce), callResource })
 
 const crew: { state: 'working' | 'resting' | 'ended' } = { state: 'working' }
 let resumed = deferred()

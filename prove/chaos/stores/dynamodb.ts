@@ -20,6 +20,8 @@ export async function dynamodbChaos(): Promise<ChaosStore> {
     // Fences of an item that was lost begin at the clock of the next client.
     keepsClocks: true,
     ttlMs: 4000,
+    // The local server carries out one write at a time, and gives up those that wait.
+    manyAtOnce: 5,
     faults: {
       'the server frozen': {
         begin: () => {

@@ -12,6 +12,7 @@ export interface TurnSetting {
   readonly locks: Locks
   readonly log: ClientLog
   readonly ttlMs: number
+  readonly manyAtOnce: number
   readonly callResource: CallResource
 }
 
@@ -27,7 +28,6 @@ const updateMs = [1, 10] as const
 const longWaitMs = 120_000
 const mutexes = 8
 const manyLocks = 2000
-const manyAtOnce = 50
 
 function between(least: number, most: number): number {
   return least + Math.random() * (most - least)
@@ -35,7 +35,7 @@ function between(least: number, most: number): number {
 
 /** What the ten workers of a client do. What a store cannot do is left out. */
 export function turnsOf(setting: TurnSetting): readonly Turn[] {
-  const { locks, ttlMs } = setting
+  const { locks, ttlMs, manyAtOnce } = setting
   const { supports } = internalsOf(locks, 'The chaos').client.driver
   const options = (): AcquireOptions => ({
     ttl: ttlMs,
