@@ -232,8 +232,8 @@ export const mysql: Mutants = {
   },
   'MySQL: whoever releases empties the row': {
     file: file('guessed-changes'),
-    find: 'sole === id && driver',
-    replace: 'driver',
+    find: 'sole?.id === id ?',
+    replace: 'sole !== undefined ?',
     foundBy: guesses('a claim that another has replaced'),
   },
   'MySQL: a row that has a claim is taken': {
@@ -248,10 +248,28 @@ export const mysql: Mutants = {
     replace: 'others',
     foundBy: guesses('a lease that may be over'),
   },
-  'MySQL: a lease that may be over is released without a reading': {
-    file: file('guessed-changes'),
-    find: 'sole === id && driver.isSafe(name, id) ?',
-    replace: 'sole === id ?',
-    foundBy: guesses('a lease that may be over'),
+  'MySQL: a lease that is over is released without a reading': {
+    file: file('statements'),
+    find: ' and ${clockForTests ?? clock} + ${lag} < ${until * 1000}`',
+    replace: '`',
+    foundBy: guesses('a lease that may be over|a release that waited'),
+  },
+  'MySQL: a release that waits on the server is judged by when it was asked': {
+    file: file('statements'),
+    find: '${clockForTests ?? clock} + ${lag} < ${until',
+    replace: '${clockForTests ?? clock} < ${until',
+    foundBy: guesses('a release that waited for others'),
+  },
+  'MySQL: a statement that was delayed tells a later fence': {
+    file: file('statements'),
+    find: 'least(${lag} div 1000, ${lagSteps - 1})',
+    replace: '${lag} div 1000',
+    foundBy: guesses('a statement that the server delays'),
+  },
+  'MySQL: a release whose connection ended is sent again, and nothing is found of its claim': {
+    file: file('send'),
+    find: 'return this.#found(changes, revision).catch(() => changes.map(() => undefined))',
+    replace: 'return changes.map(() => undefined)',
+    foundBy: guesses('the connection ends with the statement of a release'),
   },
 }

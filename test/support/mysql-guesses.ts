@@ -1,10 +1,11 @@
 /** What must hold where a driver changes rows without a reading, as it left them so: on MariaDB and on MySQL. */
-import { createPool, type Pool } from 'mysql2/promise'
+import { createPool, type Pool, type ResultSetHeader } from 'mysql2/promise'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Claim, LockDriver } from '../../src/core/contract/driver.ts'
 import { mysql, type MysqlOptions, type MysqlSource } from '../../src/drivers/mysql/driver.ts'
-import { MysqlStatements } from '../../src/drivers/mysql/statements.ts'
+import { grantedAt, MysqlStatements, type MysqlDialect } from '../../src/drivers/mysql/statements.ts'
 import { claim, claimOf, claiming, fenceOf, release, renew, untilAnswered } from './claims.ts'
+import { eventually } from './eventually.ts'
 import type { MariadbServer } from './mariadb-server.ts'
 import { opened } from './opened.ts'
 import { TcpProxy } from './tcp-proxy.ts'
@@ -39,6 +40,11 @@ export function guessesHold(server: MariadbServer): void {
   async function countOf(name: string): Promise<number> {
     const [row] = await server.query(`show global status like '${name}'`)
     return Number(row?.['Value'])
+  }
+
+  async function dialect(): Promise<MysqlDialect> {
+    const [row] = await server.query('select version() as version')
+    return { isMariadb: /mariadb/i.test(String(row?.['version'])), isGalera: false, hasLogFormat: true }
   }
 
   /** What became of a claim, whether the call failed or the answer says so. */
@@ -127,6 +133,41 @@ export function guessesHold(server: MariadbServer): void {
     expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held', after: { how: 'expired', fence } })
   })
 
+  test('a release that waited for a connection until the lease was over is judged by the rule', async () => {
+    let time = Date.now()
+    const pool = singlePool()
+    const driver = await open(freshTable(), pool, { clockForTests: () => time })
+    await made(driver, 'a')
+    time += 10
+    const held = claimOf('a', { ttlMs: 1000 })
+    const fence = fenceOf(await claim(driver, held))
+    time += 800
+    const connection = await pool.getConnection()
+    const answer = release(driver, held)
+    time += 200
+    connection.release()
+    expect(await answer).toEqual({ state: 'absent', reason: 'expired' })
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held', after: { how: 'expired', fence } })
+  })
+
+  test('a release that waited for others on the server until the lease was over is judged by the rule', async () => {
+    const table = freshTable()
+    const [driver, other] = [await open(table), await open(table)]
+    await made(driver, 'a')
+    const held = claimOf('a', { ttlMs: 1500 })
+    const fence = fenceOf(await claim(driver, held))
+    const answer = await server.connected(async (connection) => {
+      await connection.query('begin')
+      await connection.query(`select * from test.${table} for update`)
+      const releasing = release(driver, held)
+      await eventually(async () => (await other.list({ key: 'a' })).now >= fence / 1000 + 1500, 'the end of the lease')
+      await connection.query('rollback')
+      return [await releasing]
+    })
+    expect(answer).toEqual([{ state: 'absent', reason: 'expired' }])
+    expect(await claim(other, claimOf('a'))).toMatchObject({ state: 'held', after: { how: 'expired', fence } })
+  })
+
   test('a claim that another has replaced releases nothing, least of all the claim in its place', async () => {
     const driver = await open(freshTable())
     await made(driver, 'a')
@@ -143,14 +184,12 @@ export function guessesHold(server: MariadbServer): void {
     await made(await open(table), 'a', 'b')
     const [first, second, third] = ['1', '2', '3'].map((digit) => digit.repeat(24)) as [string, string, string]
     await server.query(`update test.${table} set revisions = '${second}' where name in ('a', 'b')`)
-    const [row] = await server.query('select version() as version')
-    const isMariadb = /mariadb/i.test(String(row?.['version']))
-    const statements = new MysqlStatements('test', table, { isMariadb, isGalera: false, hasLogFormat: true })
+    const statements = new MysqlStatements('test', table, await dialect())
     const guesses = [
       { name: 'a', expected: first },
       { name: 'b', expected: second },
     ]
-    await server.query(statements.release(guesses, third))
+    await server.query(statements.release(guesses, { revision: third, until: 8e12, clockForTests: undefined }))
     const rows = await server.query(
       `select cast(name as char) as name, cast(left(revisions, 24) as char) as revision from test.${table} where name in ('a', 'b') order by name`,
     )
@@ -158,6 +197,26 @@ export function guessesHold(server: MariadbServer): void {
       { name: 'a', revision: second },
       { name: 'b', revision: third },
     ])
+  })
+
+  test('a statement that the server delays after it judged a row tells the fence that it wrote', async () => {
+    const table = freshTable()
+    await made(await open(table), 'a')
+    const statements = new MysqlStatements('test', table, await dialect())
+    const expected = '1'.repeat(24)
+    await server.query(`update test.${table} set revisions = '${expected}' where name = 'a'`)
+    const terms = { revision: '2'.repeat(24), since: 0, keptMs: 1000, clockForTests: undefined }
+    const since = Date.now() * 1000 - 60_000_000
+    const sql = statements.grant([{ name: 'a', expected, document: '{}' }], { ...terms, since })
+    const delayed = sql.replace('`claims` = 1', '`claims` = 1 + 0 * sleep(1.2)')
+    expect(delayed).not.toBe(sql)
+    const told = await server.connected(async (connection) => {
+      const [answer] = await connection.query<ResultSetHeader>(delayed)
+      return grantedAt(answer.insertId, since)
+    })
+    const [row] = await server.query(`select last_fence from test.${table} where name = 'a'`)
+    expect(told.clock).toBe(Number(row?.['last_fence']))
+    expect(told.lagMs).toBeGreaterThanOrEqual(1000)
   })
 
   test('a row that was put back from an older copy, or is gone, is read again', async () => {
@@ -316,6 +375,36 @@ export function guessesHold(server: MariadbServer): void {
     expect(keys[0]?.claims).toMatchObject([{ id: wanted.id, state: 'held', fence: fenceOf(status) }])
     expect(await release(driver, wanted)).toEqual(released)
     expect((await other.list({ key: 'a' })).keys).toEqual([])
+  })
+
+  test('the connection ends with the statement of a release: what was released is told so, also if another has it now', async () => {
+    const proxy = await TcpProxy.start({ port: server.port })
+    onTestFinished(() => proxy.stop())
+    const table = freshTable()
+    const driver = await open(table, `mysql://root@127.0.0.1:${proxy.port}/test`)
+    const other = await open(table)
+    for (const next of [undefined, claimOf('a')]) {
+      await made(driver, 'a')
+      await made(driver, 'a')
+      const held = claimOf('a')
+      expect(await claim(driver, held)).toMatchObject({ state: 'held' })
+      const cut = proxy.cutAfterRequest().then(async () => next === undefined || (await claim(other, next)))
+      const [status] = await Promise.all([release(driver, held), cut])
+      expect(status).toEqual(released)
+    }
+  })
+
+  test('the connection ends before the statement of a release: it is released by another', async () => {
+    const proxy = await TcpProxy.start({ port: server.port })
+    onTestFinished(() => proxy.stop())
+    const table = freshTable()
+    const driver = await open(table, `mysql://root@127.0.0.1:${proxy.port}/test`)
+    await made(driver, 'a')
+    const held = claimOf('a')
+    await claim(driver, held)
+    proxy.cutBeforeRequest()
+    expect(await release(driver, held)).toEqual(released)
+    expect((await driver.list({ key: 'a' })).keys).toEqual([])
   })
 
   test('the connection ends with the statement, and the server with it: the outcome is unknown', async () => {

@@ -34,12 +34,7 @@ export interface PolledStore<Opened, Revision> {
   readonly ownTime?: (() => number) | undefined
   open(): Promise<Opened>
   close(opened: Opened): Promise<void>
-  /** `isSafe`: whether a claim surely holds still, and succeeded no claim that must be remembered. */
-  begin(
-    opened: Opened,
-    requests: readonly Request[],
-    isSafe: (key: string, id: string) => boolean,
-  ): DocumentSend<Revision>
+  begin(opened: Opened, requests: readonly Request[]): DocumentSend<Revision>
   /** The documents of those keys that have one, and the store's clock, in milliseconds. */
   read(opened: Opened, keys: readonly string[]): Promise<ReadDocuments>
   list(opened: Opened, query: ListQuery): Promise<KeyPage>
@@ -132,8 +127,7 @@ export class PolledDriver<Opened, Revision> implements LockDriver {
 
   #begin(opened: Opened, requests: readonly Request[]): DocumentSend<Revision> {
     const sentAt = this.#ownTime()
-    const isSafe = (key: string, id: string): boolean => this.#claims.isSafe(key, id, this.#ownTime())
-    const send = this.#store.begin(opened, requests, isSafe)
+    const send = this.#store.begin(opened, requests)
     return {
       fast: async (sent) => (await send.fast?.(sent)) ?? sent.map(() => undefined),
       get mayHaveWritten() {

@@ -141,7 +141,7 @@ class MysqlDriver extends PolledDriver<MysqlStore, string> {
         }
       },
       close: (store) => store.close(),
-      begin: (store, requests, isSafe) => new MysqlSend(store, requests, { timeoutMs, newRevision, isSafe }),
+      begin: (store, requests) => new MysqlSend(store, requests, { timeoutMs, newRevision }),
       read: (store, keys) => store.readDocuments(keys),
       list: (store, query) => store.page(query),
       dataAgeMs: (store) => store.dataAgeMs(),

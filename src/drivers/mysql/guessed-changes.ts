@@ -13,7 +13,7 @@ import type { RecentRow } from './recent-rows.ts'
 
 /** A request that may be carried out so, and its place in the batch. */
 export type GuessedChange =
-  | { readonly op: 'release'; readonly place: number; readonly guess: MysqlGuess }
+  | { readonly op: 'release'; readonly place: number; readonly guess: MysqlGuess; readonly until: number }
   | {
       readonly op: 'claim'
       readonly place: number
@@ -27,14 +27,11 @@ type HeldStatus = Extract<ClaimStatus, { state: 'held' }>
 /** Longer documents, in bytes, go the long way: a statement has many. */
 export const documentMax = 4096
 
-export interface GuessingDriver {
-  row(name: string): RecentRow | undefined
-  /** Whether a claim surely holds still, and succeeded no claim that must be remembered. */
-  isSafe(key: string, id: string): boolean
-}
-
 /** The requests that may be carried out so. Several of one key keep their order only if the rule sees them all. */
-export function guessedChanges(requests: readonly Request[], driver: GuessingDriver): readonly GuessedChange[] {
+export function guessedChanges(
+  requests: readonly Request[],
+  rowOf: (name: string) => RecentRow | undefined,
+): readonly GuessedChange[] {
   const changes: GuessedChange[] = []
   const seen = new Set<string>()
   const repeated = new Set<string>()
@@ -42,8 +39,8 @@ export function guessedChanges(requests: readonly Request[], driver: GuessingDri
     const name = keyOf(request)
     if (seen.has(name)) repeated.add(name)
     seen.add(name)
-    const row = driver.row(name)
-    const change = row === undefined ? undefined : guessedChange(request, place, row, driver)
+    const row = rowOf(name)
+    const change = row === undefined ? undefined : guessedChange(request, place, row)
     if (change !== undefined) changes.push(change)
   }
   return repeated.size === 0 ? changes : changes.filter(({ guess }) => !repeated.has(guess.name))
@@ -53,11 +50,10 @@ function guessedChange(
   request: Request,
   place: number,
   { revision: expected, sole }: RecentRow,
-  driver: GuessingDriver,
 ): GuessedChange | undefined {
   if (request.op === 'release') {
     const { key: name, id } = request
-    return sole === id && driver.isSafe(name, id) ? { op: 'release', place, guess: { name, expected } } : undefined
+    return sole?.id === id ? { op: 'release', place, guess: { name, expected }, until: sole.expiresAt } : undefined
   }
   if (request.op !== 'claim' || sole !== undefined) return undefined
   const { claim } = request

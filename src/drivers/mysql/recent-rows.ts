@@ -6,7 +6,7 @@ import { noRevision } from './statements.ts'
 export interface RecentRow {
   readonly revision: string
   /** Its only claim, which holds; undefined: it has none. */
-  readonly sole: string | undefined
+  readonly sole: { readonly id: string; readonly expiresAt: number } | undefined
 }
 
 const rowsMax = 10_000

@@ -30,8 +30,6 @@ export interface MysqlSendSetup {
   readonly timeoutMs: number
   /** Never the same twice, of any driver. */
   readonly newRevision: () => string
-  /** Whether a claim surely holds still, and succeeded no claim that must be remembered. */
-  readonly isSafe: (key: string, id: string) => boolean
 }
 
 export class MysqlSend implements DocumentSend<string> {
@@ -57,8 +55,7 @@ export class MysqlSend implements DocumentSend<string> {
     const answers: (ClaimStatus | undefined)[] = requests.map(() => undefined)
     const since = this.#store.lastClock
     if (since === undefined) return answers
-    const { isSafe } = this.#setup
-    const changes = guessedChanges(requests, { row: (name) => this.#store.recent.get(name), isSafe })
+    const changes = guessedChanges(requests, (name) => this.#store.recent.get(name))
     if (changes.length === 0) return answers
     const slices = [
       ...guessesOf(changes, Math.min(guessesMax, Math.floor(this.#store.documentBytesMax / guessBytesMax))),
@@ -76,12 +73,12 @@ export class MysqlSend implements DocumentSend<string> {
   /** Carries out changes of one kind. Undefined: nothing was changed, and a reading is needed. */
   async #guess(changes: readonly GuessedChange[], since: number): Promise<readonly (ClaimStatus | undefined)[]> {
     const { recent } = this.#store
+    const revision = this.#setup.newRevision()
     let isSent = false
     let connection: MysqlConnection | undefined
     try {
       const leftMs = this.#leftMs()
       connection = await this.#store.lend(leftMs)
-      const revision = this.#setup.newRevision()
       isSent = true
       const { areWritten, fence } = await this.#change(connection, changes, revision, since)
       return changes.map((change, index) => {
@@ -90,8 +87,14 @@ export class MysqlSend implements DocumentSend<string> {
           recent.forget(name)
           return undefined
         }
-        recent.put(name, expected, { revision, sole: change.op === 'claim' ? change.claim.id : undefined })
-        return change.op === 'claim' ? { ...change.status, fence } : released
+        if (change.op === 'release') {
+          recent.put(name, expected, { revision, sole: undefined })
+          return released
+        }
+        const { claim, status } = change
+        const expiresAt = Math.floor(fence / 1000) + status.ttlMs
+        recent.put(name, expected, { revision, sole: { id: claim.id, expiresAt } })
+        return { ...status, fence }
       })
     } catch (error) {
       for (const { guess } of changes) recent.forget(guess.name)
@@ -99,12 +102,24 @@ export class MysqlSend implements DocumentSend<string> {
       if (!isSent || isWorthWritingAgain(error)) return changes.map(() => undefined)
       if (isWorthReadingAgain(error)) {
         this.mayHaveWritten = true
-        return changes.map(() => undefined)
+        return this.#found(changes, revision).catch(() => changes.map(() => undefined))
       }
       return changes.map(() => ({ state: 'unknown', error: mysqlError(error) }))
     } finally {
       void connection?.giveBack(this.#timeoutMs).catch(() => {})
     }
+  }
+
+  /** The releases that were carried out though their connection ended: the rule finds nothing of those. It finds claims by their ids. */
+  async #found(changes: readonly GuessedChange[], revision: string): Promise<readonly (ClaimStatus | undefined)[]> {
+    if (changes[0]?.op !== 'release') return changes.map(() => undefined)
+    const rows = changes.map(({ guess: { name } }) => ({ name, revision }))
+    const areWritten = await this.#store.reading(this.#leftMs(), async (connection, leftMs) => {
+      // Tells whether the session shows what is committed, and all of that.
+      await this.#store.read(connection, [], leftMs)
+      return this.#store.areWritten(connection, rows, leftMs)
+    })
+    return areWritten.map((isWritten) => (isWritten ? released : undefined))
   }
 
   async #change(
@@ -117,7 +132,11 @@ export class MysqlSend implements DocumentSend<string> {
     const grants = changes.filter((change) => change.op === 'claim')
     if (grants.length === 0) {
       const guesses = changes.map(({ guess }) => guess)
-      return { areWritten: await this.#store.release(connection, guesses, revision, withinMs), fence: 0 }
+      const until = changes.reduce(
+        (first, change) => (change.op === 'release' ? Math.min(first, change.until) : first),
+        Infinity,
+      )
+      return { areWritten: await this.#store.release(connection, guesses, { revision, until }, withinMs), fence: 0 }
     }
     const keptMs = grants.reduce(
       (most, { claim, status }) => Math.max(most, status.ttlMs + claim.graceMs + claim.ttlMs),
@@ -193,7 +212,8 @@ export class MysqlSend implements DocumentSend<string> {
   #note({ key, document, revision: expected }: Swap<string>, revision: string): void {
     const [first, ...others] = document.claims
     const isSimple = document.ended === undefined && others.length === 0 && first?.state !== 'waiting'
-    if (isSimple) this.#store.recent.put(key, expected, { revision, sole: first?.claim.id })
+    const sole = first && { id: first.claim.id, expiresAt: first.expiresAt }
+    if (isSimple) this.#store.recent.put(key, expected, { revision, sole })
     else this.#store.recent.forget(key)
   }
 

@@ -36,6 +36,14 @@ export interface MysqlGuess {
   readonly expected: string
 }
 
+/** When claims are released by a statement alone. */
+export interface MysqlReleaseTerms {
+  readonly revision: string
+  /** The server's time at which the first of their leases is over, in milliseconds. */
+  readonly until: number
+  readonly clockForTests: number | undefined
+}
+
 /** A claim to be granted on an idle row. */
 export interface MysqlGrant extends MysqlGuess {
   readonly document: string
@@ -201,11 +209,12 @@ export class MysqlStatements {
 
   /** Grants claims on idle rows, where the guess is right, each by the server's clock. Told by `last_insert_id`: see {@link grantedAt}. */
   grant(grants: readonly MysqlGrant[], { revision, since, keptMs, clockForTests }: MysqlGrantTerms): string {
-    const at = clockForTests === undefined ? clock : String(clockForTests)
+    const at = String(clockForTests ?? clock)
     const bytes = grants.reduce((most, { document }) => Math.max(most, Buffer.byteLength(document)), 0)
     const documents = grants.map(({ name, document }) => `when ${literal(name)} then ${literal(document)}`)
     const hour = `least(${neverHour}, ${at} div ${hourMs * 1000} + ${Math.ceil(keptMs / hourMs) + 1 + keptHours})`
-    const told = `last_insert_id((${at} - ${since}) * ${lagSteps} + ${lag} div 1000)`
+    // The server may have stood still since it compared the clocks.
+    const told = `last_insert_id((${at} - ${since}) * ${lagSteps} + least(${lag} div 1000, ${lagSteps - 1}))`
     const changes = [
       `\`last_fence\` = ${at}`,
       `\`document\` = ${padded(`case \`name\` ${documents.join(' ')} end`, bytes)}`,
@@ -216,9 +225,10 @@ export class MysqlStatements {
     return `${this.#guessed(grants, changes, revision)} and ${isNow}`
   }
 
-  /** Empties rows that have only the claim that is released, where the guess is right. */
-  release(guesses: readonly MysqlGuess[], revision: string): string {
-    return this.#guessed(guesses, [`\`document\` = ${padded(literal(idleText), 0)}`, '`claims` = 0'], revision)
+  /** Empties rows that have only the claim that is released, where the guess is right and no lease is over once the row is at hand. */
+  release(guesses: readonly MysqlGuess[], { revision, until, clockForTests }: MysqlReleaseTerms): string {
+    const changes = [`\`document\` = ${padded(literal(idleText), 0)}`, '`claims` = 0']
+    return `${this.#guessed(guesses, changes, revision)} and ${clockForTests ?? clock} + ${lag} < ${until * 1000}`
   }
 
   /** Changes the rows whose newest revision is the expected one. By the primary key, whatever else looks cheap: others' rows are not locked. */

@@ -210,11 +210,11 @@ export class MysqlStore {
     if (affectedRows === 2 * rows.length && rows.every(({ expected }) => expected !== noRevision))
       return rows.map(() => true)
     const kept = this.#isMariadb ? found : undefined
-    return this.#areWritten(connection, rows, withinMs, kept)
+    return this.areWritten(connection, rows, withinMs, kept)
   }
 
   /** Whether rows have, or had, these revisions. Others may have written over them since: a row keeps its last few revisions. */
-  async #areWritten(
+  async areWritten(
     connection: MysqlConnection,
     rows: readonly { readonly name: string; readonly revision: string }[],
     withinMs: number,
@@ -241,9 +241,7 @@ export class MysqlStore {
     withinMs: number,
   ): Promise<{ readonly clock: number; readonly areWritten: readonly boolean[] }> {
     const startedAt = performance.now()
-    const { clockForTests } = this.#options
-    const testClock = clockForTests === undefined ? undefined : clockForTests() * 1000
-    const sql = this.#statements.grant(grants, { ...terms, clockForTests: testClock })
+    const sql = this.#statements.grant(grants, { ...terms, clockForTests: this.#clockOf(undefined) })
     const answer = await connection.query(sql, withinMs)
     const tookMs = performance.now() - startedAt
     const areWritten = await this.#guessed(connection, grants, terms.revision, answer, withinMs)
@@ -253,15 +251,16 @@ export class MysqlStore {
     return { clock, areWritten }
   }
 
-  /** Empties rows whose only claim is released. Whether each was written. */
+  /** Empties rows whose only claim is released before its lease is over. Whether each was written. */
   async release(
     connection: MysqlConnection,
     guesses: readonly MysqlGuess[],
-    revision: string,
+    terms: { readonly revision: string; readonly until: number },
     withinMs: number,
   ): Promise<readonly boolean[]> {
-    const answer = await connection.query(this.#statements.release(guesses, revision), withinMs)
-    return this.#guessed(connection, guesses, revision, answer, withinMs)
+    const sql = this.#statements.release(guesses, { ...terms, clockForTests: this.#clockOf(undefined) })
+    const answer = await connection.query(sql, withinMs)
+    return this.#guessed(connection, guesses, terms.revision, answer, withinMs)
   }
 
   /** Which rows a statement has changed that names no others. */
@@ -278,7 +277,7 @@ export class MysqlStore {
     if (isInTransaction) throw inOpenTransaction()
     if (affectedRows === guesses.length) return guesses.map(() => true)
     const written = guesses.map(({ name }) => ({ name, revision }))
-    return this.#areWritten(connection, written, withinMs).catch((error: unknown) => {
+    return this.areWritten(connection, written, withinMs).catch((error: unknown) => {
       // No error of the statement itself, which would have changed nothing.
       throw mysqlError(error)
     })
@@ -305,7 +304,7 @@ export class MysqlStore {
     return Number(this.#variables.get('max_allowed_packet') ?? 2 ** 20) / 4
   }
 
-  #clockOf(micros: number): number {
+  #clockOf<Micros>(micros: Micros): Micros | number {
     const { clockForTests } = this.#options
     return clockForTests === undefined ? micros : clockForTests() * 1000
   }
