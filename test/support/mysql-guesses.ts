@@ -235,6 +235,18 @@ export function guessesHold(server: MariadbServer): void {
     expect(await release(other, next)).toEqual(released)
   })
 
+  test('a table that was dropped is made anew', async () => {
+    const table = freshTable()
+    const driver = await open(table)
+    await made(driver, 'a', 'b')
+    const held = claimOf('b')
+    await claim(driver, held)
+    await server.query(`drop table test.${table}`)
+    expect(await claim(driver, claimOf('a'))).toMatchObject({ state: 'held' })
+    await server.query(`drop table test.${table}`)
+    expect(await release(driver, held)).toEqual({ state: 'absent', reason: 'unknown' })
+  })
+
   test('a last fence that is ahead of the clock is still passed', async () => {
     const table = freshTable()
     const driver = await open(table)

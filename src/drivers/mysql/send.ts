@@ -9,7 +9,7 @@ import type { Loaded, Swap } from '../document/document-swaps.ts'
 import { CallTimedOut } from '../kit/call-timeout.ts'
 import { retryingWithin } from '../kit/retrying.ts'
 import type { MysqlConnection } from './clients.ts'
-import { isWorthReadingAgain, isWorthWritingAgain, mysqlError, noMysqlAnswer } from './faults.ts'
+import { isTableMissing, isWorthReadingAgain, isWorthWritingAgain, mysqlError, noMysqlAnswer } from './faults.ts'
 import { documentMax, guessedChanges, type GuessedChange } from './guessed-changes.ts'
 import { forgetHour, noRevision, type MysqlRow } from './statements.ts'
 import type { MysqlStore } from './store.ts'
@@ -99,7 +99,7 @@ export class MysqlSend implements DocumentSend<string> {
     } catch (error) {
       for (const { guess } of changes) recent.forget(guess.name)
       // The reading that follows finds out why, or has better luck: on another connection, if this one was dead.
-      if (!isSent || isWorthWritingAgain(error)) return changes.map(() => undefined)
+      if (!isSent || isWorthWritingAgain(error) || isTableMissing(error)) return changes.map(() => undefined)
       if (isWorthReadingAgain(error)) {
         this.mayHaveWritten = true
         return this.#found(changes, revision).catch(() => changes.map(() => undefined))
