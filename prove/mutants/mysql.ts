@@ -218,6 +218,12 @@ export const mysql: Mutants = {
     replace: '`',
     foundBy: guesses('that reads what is not committed|a server that takes no writes'),
   },
+  'MySQL: a server whose read_only has a name is thought to take writes': {
+    file: file('statements'),
+    find: "`concat(${name}) in (${literals(['0', 'OFF'])})`",
+    replace: '`${name} = 0`',
+    foundBy: guesses('a server whose read_only is'),
+  },
   'MySQL: one row that was written counts for all': {
     file: file('store'),
     find: 'if (affectedRows === guesses.length)',

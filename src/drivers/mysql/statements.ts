@@ -157,7 +157,10 @@ export class MysqlStatements {
       : ['@@transaction_isolation', '0']
     const values = ['@@autocommit', inTransaction, '@@global.read_only', '@@global.innodb_read_only', isolation, lag]
     this.#session = `concat_ws(' ', ${values.join(', ')})`
-    const off = [inTransaction, '@@global.read_only', '@@global.innodb_read_only'].map((name) => `${name} = 0`)
+    // MariaDB 12 has names for the values of read_only, and a name is equal to 0.
+    const off = [inTransaction, '@@global.read_only', '@@global.innodb_read_only'].map(
+      (name) => `concat(${name}) in (${literals(['0', 'OFF'])})`,
+    )
     const fit = ['@@autocommit = 1', ...off, `${isolation} <> ${literal('READ-UNCOMMITTED')}`]
     // A replica that runs the statement itself would judge its own session.
     if (dialect.hasLogFormat) fit.push(`@@binlog_format <> ${literal('STATEMENT')}`)
