@@ -1,6 +1,5 @@
 /** A private DynamoDB for tests: Amazon's local server on a free port. It has no permissions, no capacity and no replicas. */
 import { spawn } from 'node:child_process'
-import { readdirSync, rmSync } from 'node:fs'
 import path from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { BatchWriteItemCommand, DynamoDBClient, ListTablesCommand, ScanCommand } from '@aws-sdk/client-dynamodb'
@@ -83,11 +82,6 @@ export class DynamodbServer extends ServerProcess {
     } finally {
       client.destroy()
     }
-  }
-
-  /** Removes its data, once it has been killed. */
-  forget(): void {
-    for (const file of readdirSync(this.#folder)) rmSync(path.join(this.#folder, file), { recursive: true })
   }
 
   async stop(): Promise<void> {
