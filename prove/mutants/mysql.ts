@@ -224,6 +224,12 @@ export const mysql: Mutants = {
     replace: '`${name} = 0`',
     foundBy: guesses('a server whose read_only is'),
   },
+  'MySQL: a claim is granted whenever it reaches the server': {
+    file: file('statements'),
+    find: 'clockForTests === undefined ? Math.min(within, sinceMax) : sinceMax',
+    replace: 'sinceMax',
+    foundBy: guesses('a claim that reaches the server after'),
+  },
   'MySQL: one row that was written counts for all': {
     file: file('store'),
     find: 'if (affectedRows === guesses.length)',

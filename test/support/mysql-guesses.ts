@@ -205,7 +205,7 @@ export function guessesHold(server: MariadbServer): void {
     const statements = new MysqlStatements('test', table, await dialect())
     const expected = '1'.repeat(24)
     await server.query(`update test.${table} set revisions = '${expected}' where name = 'a'`)
-    const terms = { revision: '2'.repeat(24), since: 0, keptMs: 1000, clockForTests: undefined }
+    const terms = { revision: '2'.repeat(24), since: 0, within: 1e9, keptMs: 1000, clockForTests: undefined }
     const since = Date.now() * 1000 - 60_000_000
     const sql = statements.grant([{ name: 'a', expected, document: '{}' }], { ...terms, since })
     const delayed = sql.replace('`claims` = 1', '`claims` = 1 + 0 * sleep(1.2)')
@@ -398,6 +398,25 @@ export function guessesHold(server: MariadbServer): void {
     proxy.dropReplies = false
     expect(await claim(other, claimOf('a'))).toMatchObject({ state: 'waiting' })
     expect(await untilAnswered(() => release(driver, wanted))).toEqual(released)
+  })
+
+  test('a claim that reaches the server after its sender gave up is not granted', async () => {
+    const proxy = await TcpProxy.start({ port: server.port })
+    onTestFinished(() => proxy.stop())
+    const table = freshTable()
+    const driver = await open(table, `mysql://root@127.0.0.1:${proxy.port}/test`, { timeout: 500 })
+    const other = await open(table)
+    await made(driver, 'a')
+    await made(driver, 'a')
+    const late = claimOf('a')
+    const updates = await countOf('Com_update')
+    proxy.delayMs = 1000
+    expect(await claim(driver, late)).toMatchObject({ state: 'unknown' })
+    expect(await release(other, late)).toEqual({ state: 'absent', reason: 'unknown' })
+    await eventually(async () => (await countOf('Com_update')) > updates, 'the statement')
+    proxy.delayMs = 0
+    expect((await other.list({ key: 'a' })).keys).toEqual([])
+    expect(await claim(other, claimOf('a'))).toMatchObject({ state: 'held' })
   })
 
   test('the connection ends with the statement: what it did is found on another', async () => {

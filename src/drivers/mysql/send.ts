@@ -11,7 +11,7 @@ import { retryingWithin } from '../kit/retrying.ts'
 import type { MysqlConnection } from './clients.ts'
 import { isTableMissing, isWorthReadingAgain, isWorthWritingAgain, mysqlError, noMysqlAnswer } from './faults.ts'
 import { documentMax, guessedChanges, type GuessedChange } from './guessed-changes.ts'
-import { forgetHour, noRevision, type MysqlRow } from './statements.ts'
+import { forgetHour, noRevision, type MysqlRow, type ReadClock } from './statements.ts'
 import type { MysqlStore } from './store.ts'
 import { documentText } from './stored-document.ts'
 
@@ -53,7 +53,7 @@ export class MysqlSend implements DocumentSend<string> {
 
   async fast(requests: readonly Request[]): Promise<readonly (ClaimStatus | undefined)[]> {
     const answers: (ClaimStatus | undefined)[] = requests.map(() => undefined)
-    const since = this.#store.lastClock
+    const since = this.#store.lastReading
     if (since === undefined) return answers
     const changes = guessedChanges(requests, (name) => this.#store.recent.get(name))
     if (changes.length === 0) return answers
@@ -71,7 +71,7 @@ export class MysqlSend implements DocumentSend<string> {
   }
 
   /** Carries out changes of one kind. Undefined: nothing was changed, and a reading is needed. */
-  async #guess(changes: readonly GuessedChange[], since: number): Promise<readonly (ClaimStatus | undefined)[]> {
+  async #guess(changes: readonly GuessedChange[], since: ReadClock): Promise<readonly (ClaimStatus | undefined)[]> {
     const { recent } = this.#store
     const revision = this.#setup.newRevision()
     let isSent = false
@@ -126,7 +126,7 @@ export class MysqlSend implements DocumentSend<string> {
     connection: MysqlConnection,
     changes: readonly GuessedChange[],
     revision: string,
-    since: number,
+    { clock: since, askedAt }: ReadClock,
   ): Promise<{ readonly areWritten: readonly boolean[]; readonly fence: number }> {
     const withinMs = this.#leftMs()
     const grants = changes.filter((change) => change.op === 'claim')
@@ -143,7 +143,10 @@ export class MysqlSend implements DocumentSend<string> {
       0,
     )
     const guesses = grants.map(({ guess }) => guess)
-    const { clock, areWritten } = await this.#store.grant(connection, guesses, { revision, since, keptMs }, withinMs)
+    // One that comes later must not be granted: its owner may have been told that it is not there.
+    const within = Math.ceil((this.#deadline - askedAt) * (1 + driftRate) + lateMs) * 1000
+    const terms = { revision, since, within, keptMs }
+    const { clock, areWritten } = await this.#store.grant(connection, guesses, terms, withinMs)
     return { areWritten, fence: clock }
   }
 
@@ -229,6 +232,10 @@ export class MysqlSend implements DocumentSend<string> {
     return leftMs
   }
 }
+
+/** By how much the server's clock may run faster than that of this process: what runs later is read again. */
+const driftRate = 0.001
+const lateMs = 2
 
 const released: ClaimStatus = { state: 'absent', reason: 'released' }
 

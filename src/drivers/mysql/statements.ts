@@ -49,11 +49,19 @@ export interface MysqlGrant extends MysqlGuess {
   readonly document: string
 }
 
+/** The server's clock at a reading, in microseconds, and when that was asked for, on the clock of this process. */
+export interface ReadClock {
+  readonly clock: number
+  readonly askedAt: number
+}
+
 /** By which clock claims are granted, and what their rows have in common. */
 export interface MysqlGrantTerms {
   readonly revision: string
   /** The server's time of an earlier reading, in microseconds. */
   readonly since: number
+  /** So many microseconds later it is too late: nobody waits for the answer. */
+  readonly within: number
   /** For how long the rows matter. */
   readonly keptMs: number
   /** Microseconds instead of the server's clock: for tests. */
@@ -211,7 +219,7 @@ export class MysqlStatements {
   }
 
   /** Grants claims on idle rows, where the guess is right, each by the server's clock. Told by `last_insert_id`: see {@link grantedAt}. */
-  grant(grants: readonly MysqlGrant[], { revision, since, keptMs, clockForTests }: MysqlGrantTerms): string {
+  grant(grants: readonly MysqlGrant[], { revision, since, within, keptMs, clockForTests }: MysqlGrantTerms): string {
     const at = String(clockForTests ?? clock)
     const bytes = grants.reduce((most, { document }) => Math.max(most, Buffer.byteLength(document)), 0)
     const documents = grants.map(({ name, document }) => `when ${literal(name)} then ${literal(document)}`)
@@ -224,7 +232,8 @@ export class MysqlStatements {
       `\`claims\` = 1 + 0 * ${told}`,
       `\`forget_hour\` = ${hour}`,
     ]
-    const isNow = `${at} - ${since} between 0 and ${sinceMax} and ${lag} < ${grantLagMaxMs * 1000} and \`last_fence\` < ${at}`
+    const last = clockForTests === undefined ? Math.min(within, sinceMax) : sinceMax
+    const isNow = `${at} - ${since} between 0 and ${last} - ${lag} and ${lag} < ${grantLagMaxMs * 1000} and \`last_fence\` < ${at}`
     return `${this.#guessed(grants, changes, revision)} and ${isNow}`
   }
 

@@ -36,8 +36,10 @@ import {
   sessionDatabase,
   sessionFlags,
   type MysqlGrant,
+  type MysqlGrantTerms,
   type MysqlGuess,
   type MysqlRow,
+  type ReadClock,
 } from './statements.ts'
 
 /** A document as it is stored, and its newest revision. */
@@ -77,8 +79,8 @@ export class MysqlStore {
   readonly #asksForFlags: boolean
   /** The rows of this driver's claims. */
   readonly recent = new RecentRows()
-  /** The server's clock at the last reading, in microseconds; undefined: no reading yet, or sessions commit by hand, which a guess cannot mend. */
-  #lastClock: number | undefined
+  /** The last reading; undefined: no reading yet, or sessions commit by hand, which a guess cannot mend. */
+  #lastReading: ReadClock | undefined
   #commitsByHand = false
   /** Long documents that were polled last: they are read again only once they have changed. */
   readonly #polled = new Map<string, StoredDocument>()
@@ -91,10 +93,9 @@ export class MysqlStore {
     this.#variables = variables
     this.#isMariadb = /mariadb/i.test(variables.get('version') ?? '')
     this.#asksForFlags = !this.#isMariadb && !clients.isOwned
-    const isGalera = isSwitchedOn(variables.get('wsrep_on'))
     this.#statements = new MysqlStatements(database, options.table, {
       isMariadb: this.#isMariadb,
-      isGalera,
+      isGalera: isSwitchedOn(variables.get('wsrep_on')),
       hasLogFormat: variables.has('binlog_format'),
     })
     this.warnings = serverWarnings(variables)
@@ -129,6 +130,7 @@ export class MysqlStore {
     tries = 1,
   ): Promise<MysqlReading> {
     const documents = new Map<string, StoredDocument>()
+    const askedAt = performance.now()
     let [clock, birth] = [Infinity, '']
     for (let from = 0; from === 0 || from < names.length; from += namesMax) {
       const asked = names.slice(from, from + namesMax)
@@ -157,8 +159,8 @@ export class MysqlStore {
       }
     }
     if (birth !== '') {
-      this.#lastClock = this.#clockOf(clock)
-      return { clock: this.#lastClock, stored: documents, birth }
+      this.#lastReading = { clock: this.#clockOf(clock), askedAt }
+      return { clock: this.#lastReading.clock, stored: documents, birth }
     }
     // Somebody has emptied the table: its data is young again.
     await connection.query(this.#statements.begin(JSON.stringify({})), withinMs)
@@ -228,16 +230,16 @@ export class MysqlStore {
 
   // ---- without a reading
 
-  /** The server's clock at the last reading; undefined: rows must be read before they are changed. */
-  get lastClock(): number | undefined {
-    return this.#commitsByHand ? undefined : this.#lastClock
+  /** The last reading; undefined: rows must be read before they are changed. */
+  get lastReading(): ReadClock | undefined {
+    return this.#commitsByHand ? undefined : this.#lastReading
   }
 
   /** Grants claims on idle rows. The clock of the grants, in microseconds, and whether each was written. */
   async grant(
     connection: MysqlConnection,
     grants: readonly MysqlGrant[],
-    terms: { readonly revision: string; readonly since: number; readonly keptMs: number },
+    terms: Omit<MysqlGrantTerms, 'clockForTests'>,
     withinMs: number,
   ): Promise<{ readonly clock: number; readonly areWritten: readonly boolean[] }> {
     const startedAt = performance.now()
