@@ -318,6 +318,7 @@ export function guessesHold(server: MariadbServer): void {
     test.each([
       ['with a clock that was fixed long ago', 'set timestamp = 1000000000', 'held'],
       ['with a clock that was fixed ahead', 'set timestamp = unix_timestamp() + 3600', 'held'],
+      ['with a clock that was fixed two seconds ahead', 'set timestamp = unix_timestamp(now(6)) + 2', 'held'],
       ['with a clock that was fixed a moment ago', 'set timestamp = unix_timestamp(now(6)) - 0.7', 'held'],
       // What it wrote is disowned, and lives one ttl.
       ['with a clock that was fixed a moment ahead', 'set timestamp = unix_timestamp(now(6)) + 0.7', 'waiting'],
