@@ -258,7 +258,7 @@ export const mysql: Mutants = {
     file: file('send'),
     find: 'document.ended === undefined && others',
     replace: 'others',
-    foundBy: guesses('a lease that may be over'),
+    foundBy: guesses('an eviction is told'),
   },
   'MySQL: a lease that is over is released without a reading': {
     file: file('statements'),

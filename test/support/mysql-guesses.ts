@@ -4,7 +4,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Claim, LockDriver } from '../../src/core/contract/driver.ts'
 import { mysql, type MysqlOptions, type MysqlSource } from '../../src/drivers/mysql/driver.ts'
 import { grantedAt, MysqlStatements, type MysqlDialect } from '../../src/drivers/mysql/statements.ts'
-import { claim, claimOf, claiming, fenceOf, release, renew, untilAnswered } from './claims.ts'
+import { ask, claim, claimOf, claiming, fenceOf, release, renew, untilAnswered } from './claims.ts'
 import { eventually } from './eventually.ts'
 import type { MariadbServer } from './mariadb-server.ts'
 import { opened } from './opened.ts'
@@ -166,6 +166,18 @@ export function guessesHold(server: MariadbServer): void {
     })
     expect(answer).toEqual([{ state: 'absent', reason: 'expired' }])
     expect(await claim(other, claimOf('a'))).toMatchObject({ state: 'held', after: { how: 'expired', fence } })
+  })
+
+  test('an eviction is told to whoever is next', async () => {
+    const driver = await open(freshTable())
+    await made(driver, 'a')
+    const fence = fenceOf(await claim(driver, claimOf('a')))
+    const evicted = await ask(driver, { op: 'evict', key: 'a', fence, reason: 'stuck' })
+    expect(evicted).toEqual({ state: 'absent', reason: 'evicted', detail: 'stuck' })
+    expect(await claim(driver, claimOf('a'))).toMatchObject({
+      state: 'held',
+      after: { how: 'evicted', cause: 'operator', fence },
+    })
   })
 
   test('a claim that another has replaced releases nothing, least of all the claim in its place', async () => {
