@@ -469,6 +469,21 @@ describe('the table', () => {
     expect(await renew(driver, held)).toEqual({ state: 'absent', reason: 'unknown' })
     expect(fenceOf(await claim(other, claimOf('a')))).toBeGreaterThan(fence)
   })
+
+  test('that is deleted is made again by a driver that may make it, and by no other', async () => {
+    const table = freshTable()
+    const driver = await open(direct, table)
+    const other = await open(direct, table, { createTable: false })
+    const fence = fenceOf(await claim(driver, claimOf('a')))
+    await direct.send(new DeleteTableCommand({ TableName: table }))
+    const gone = { code: 'UNAVAILABLE', reason: 'configuration', message: expect.stringContaining('The table is gone') }
+    await expect(claim(other, claimOf('a'))).rejects.toMatchObject(gone)
+    await expect(claim(other, claimOf('a'))).rejects.toMatchObject(gone)
+    await expect(claim(driver, claimOf('a'))).rejects.toMatchObject(gone)
+    const again = await eventually(() => claim(other, claimOf('a')).catch(() => undefined), 'The table')
+    expect(fenceOf(again)).toBeGreaterThan(fence)
+    expect(driver.warnings).toEqual([])
+  })
 })
 
 async function errorOf(work: Promise<unknown>): Promise<unknown> {

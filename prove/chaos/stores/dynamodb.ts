@@ -4,7 +4,7 @@ import { processesMax, type ChaosStore } from '../store.ts'
 
 const table = 'chaos'
 
-/** Amazon's local server, which keeps its items in memory: on disk it stops to answer after it was killed. Each client has a proxy to it. */
+/** Amazon's local server, which keeps its items in memory. Each client has a proxy to it. */
 export async function dynamodbChaos(): Promise<ChaosStore> {
   const server = await DynamodbServer.start()
   const proxies = await Promise.all(Array.from({ length: processesMax }, () => TcpProxy.start(server)))

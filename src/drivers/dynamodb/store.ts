@@ -26,7 +26,7 @@ import {
   type DynamodbItem,
   type DynamodbPlace,
 } from './client.ts'
-import { dynamodbError, isConflict, noAnswerWithin, wasRepeated } from './errors.ts'
+import { dynamodbError, isConflict, isMissingTable, noAnswerWithin, wasRepeated } from './errors.ts'
 import { openTable, removalAttribute } from './table.ts'
 
 /** What a store is made of. */
@@ -51,6 +51,8 @@ const documentBytesMax = 400 * 1024 - 2048
 /** Most reads of a table, of 1 MB each, for one page of a listing. */
 const scansPerPage = 10
 const dayMs = 86_400_000
+/** What reads or writes items. The others find out about the table. */
+const itemCalls: ReadonlySet<string> = new Set(['BatchGetItem', 'PutItem', 'Scan'])
 
 /** The store that `documentDriver` makes a driver of. */
 export class DynamodbStore implements ClocklessStore<Revision> {
@@ -66,6 +68,7 @@ export class DynamodbStore implements ClocklessStore<Revision> {
   readonly #underWay = new Set<AbortController>()
   #connection: DynamodbConnection | undefined
   #closings = 0
+  #making: Promise<void> | undefined
 
   constructor(setup: DynamodbSetup) {
     this.#setup = setup
@@ -75,7 +78,7 @@ export class DynamodbStore implements ClocklessStore<Revision> {
   }
 
   async open(): Promise<void> {
-    const { source, table, mayCreate } = this.#setup
+    const { source } = this.#setup
     const closings = this.#closings
     const connection = await connectionTo(source)
     if (this.#closings > closings) {
@@ -84,11 +87,25 @@ export class DynamodbStore implements ClocklessStore<Revision> {
     }
     this.#connection = connection
     try {
-      this.warnings = await openTable(this.#call, table, mayCreate)
+      await this.#openTable()
     } catch (error) {
       await this.close()
       throw error
     }
+  }
+
+  async #openTable(): Promise<void> {
+    const { table, mayCreate } = this.#setup
+    this.warnings = await openTable(this.#call, table, mayCreate, (ms) => this.#pauses.wait(ms))
+  }
+
+  /** Somebody has deleted the table: it is made again, empty, if it may be made. Not waited for: requests are refused meanwhile. */
+  #makeAgain(): void {
+    if (this.#making !== undefined || !this.#setup.mayCreate || this.#connection === undefined) return
+    this.#making = this.#openTable()
+      // The next request that is refused tries again.
+      .catch(() => {})
+      .then(() => (this.#making = undefined))
   }
 
   async close(): Promise<void> {
@@ -98,6 +115,7 @@ export class DynamodbStore implements ClocklessStore<Revision> {
     this.#connection = undefined
     this.#calls.close()
     this.#pauses.endAll()
+    await this.#making
   }
 
   readonly errorOf = dynamodbError
@@ -116,6 +134,9 @@ export class DynamodbStore implements ClocklessStore<Revision> {
       this.#underWay.add(abort)
       const sent = client.send(command(name, input), { abortSignal: abort.signal })
       return await withTimeout(sent, until - performance.now(), () => noAnswerWithin(Math.round(limitMs)))
+    } catch (error) {
+      if (isMissingTable(error) && itemCalls.has(name)) this.#makeAgain()
+      throw error
     } finally {
       // The SDK would go on trying.
       abort.abort()

@@ -21,8 +21,13 @@ const madeWithinMs = 120_000
 const lookEveryMs = 500
 
 /** Refuses a table that would not be safe, makes one if that is wanted, and says what an operator should know. */
-export async function openTable(call: CallDynamodb, name: string, mayCreate: boolean): Promise<readonly string[]> {
-  const table = (await described(call, name)) ?? (mayCreate ? await made(call, name) : undefined)
+export async function openTable(
+  call: CallDynamodb,
+  name: string,
+  mayCreate: boolean,
+  pause: (ms: number) => Promise<void>,
+): Promise<readonly string[]> {
+  const table = (await described(call, name)) ?? (mayCreate ? await made(call, name, pause) : undefined)
   if (table === undefined) throw missing(name)
   refuseUnsafe(name, table)
   return collectsGarbage(call, name, mayCreate)
@@ -38,7 +43,11 @@ async function described(call: CallDynamodb, name: string): Promise<NonNullable<
   }
 }
 
-async function made(call: CallDynamodb, name: string): Promise<Described['Table']> {
+async function made(
+  call: CallDynamodb,
+  name: string,
+  pause: (ms: number) => Promise<void>,
+): Promise<Described['Table']> {
   try {
     await call('CreateTable', {
       TableName: name,
@@ -53,7 +62,7 @@ async function made(call: CallDynamodb, name: string): Promise<Described['Table'
   for (;;) {
     const table = await described(call, name)
     if ((table !== undefined && table.TableStatus !== 'CREATING') || performance.now() > deadline) return table
-    await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
+    await pause(lookEveryMs)
   }
 }
 
