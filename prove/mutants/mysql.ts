@@ -128,6 +128,12 @@ export const mysql: Mutants = {
     replace: 'padded(literal(document), document.length)',
     foundBy: faults('a document of any letters and length'),
   },
+  'MySQL: a document that is granted without a reading is padded by its letters': {
+    file: file('statements'),
+    find: 'Math.max(most, Buffer.byteLength(document)), 0)',
+    replace: 'Math.max(most, document.length), 0)',
+    foundBy: faults('a document of any letters and length'),
+  },
   'MySQL: a node of a cluster is read before it has what others answered': {
     file: file('statements'),
     find: "this.#dialect.isGalera ? 'set statement wsrep_sync_wait = 1 for ' : ''",

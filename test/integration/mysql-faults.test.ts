@@ -149,9 +149,15 @@ describe('locks do not depend on the session', () => {
       const wanted = claimOf('a', {
         runner: { ...runner, metadata: { note: 'ü'.repeat(length), more: '🔒'.repeat(9) } },
       })
+      const isStored = async (): Promise<void> => {
+        const [listed] = (await driver.list({ key: 'a' })).keys
+        expect(listed?.claims[0]?.runner).toEqual(wanted.runner)
+      }
+      // Written by the statement that grants without a reading, and by the one that follows a reading.
       await claim(driver, wanted)
-      const [listed] = (await driver.list({ key: 'a' })).keys
-      expect(listed?.claims[0]?.runner).toEqual(wanted.runner)
+      await isStored()
+      await renew(driver, wanted)
+      await isStored()
       await release(driver, wanted)
     }
   })
@@ -304,6 +310,10 @@ describe('what others do on the server', () => {
       return sql
     })
     const driver = await open({ table }, like)
+    // Where others have written, a release begins with a reading.
+    const before = claimOf('a')
+    await claim(other, before)
+    await release(other, before)
     await claim(driver, held)
     overwrite = () => claim(other, next)
     // The row that is new keeps the count of changed rows from telling.
