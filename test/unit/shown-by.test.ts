@@ -1,4 +1,4 @@
-import { readFileSync, readdirSync } from 'node:fs'
+import { existsSync, readFileSync, readdirSync } from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { pages } from '../docs/blocks.ts'
@@ -8,7 +8,11 @@ const tests = new Map<string, string>()
 for (const folder of ['test/unit', 'test/integration', 'test/slow']) {
   for (const file of readdirSync(folder).filter((each) => each.endsWith('.test.ts'))) {
     const name = file.slice(0, -'.test.ts'.length)
-    tests.set(name, `${tests.get(name) ?? ''}${readFileSync(path.join(folder, file), 'utf8')}`)
+    // Tests that several servers run are beside, in a file of the same name.
+    const shared = `test/support/${name}.ts`
+    for (const part of [path.join(folder, file), ...(existsSync(shared) ? [shared] : [])]) {
+      tests.set(name, `${tests.get(name) ?? ''}${readFileSync(part, 'utf8')}`)
+    }
   }
 }
 
